@@ -5,9 +5,10 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     pool: 'forks',
-    maxWorkers: 2,
-    testTimeout: 30_000,
+    maxWorkers: 3,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
-    globalSetup: [],
+    teardownTimeout: 10_000,
+    reporters: ['default', './test/setup/summary.ts'],
   },
 });
