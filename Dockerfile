@@ -16,7 +16,7 @@ ENV NODE_ENV=production \
     POSTERN_OPS_LISTEN=0.0.0.0:9464
 WORKDIR /app
 COPY --from=dependencies /app/node_modules node_modules
-COPY package.json LICENSE ./
+COPY package.json ./
 COPY common common
 COPY store store
 COPY keyring keyring
