@@ -106,7 +106,7 @@ export async function nginx(
   mkdirSync(join(home, 'logs'), { recursive: true });
   writeFileSync(
     join(home, 'nginx.conf'),
-    `daemon off; worker_processes 1; pid ${home}/pid; error_log ${home}/logs/error.log error;
+    `daemon off; user root; worker_processes 1; pid ${home}/pid; error_log ${home}/logs/error.log error;
 events { worker_connections 4096; }
 http {
   access_log off; client_max_body_size 0; keepalive_requests 10000000; keepalive_timeout 600s;

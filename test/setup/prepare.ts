@@ -12,8 +12,16 @@ interface Tool {
 }
 
 const TOOLS: readonly Tool[] = [
-  { program: 'git', packages: ['git'], for: 'the git guard is tested with the real client and git http-backend' },
-  { program: 'kubectl', packages: ['kubernetes-client'], for: 'the kube guard is tested with the real client' },
+  {
+    program: 'git',
+    packages: ['git'],
+    for: 'the git guard is tested with the real client and git http-backend',
+  },
+  {
+    program: 'kubectl',
+    packages: ['kubernetes-client'],
+    for: 'the kube guard is tested with the real client',
+  },
   { program: 'curl', packages: ['curl'], for: 'a TLS client that is not node' },
   { program: 'openssl', packages: ['openssl'], for: 'certificates are checked by another implementation' },
   { program: 'jq', packages: ['jq'], for: 'the audit chain is verified without this program' },
