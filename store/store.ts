@@ -4,10 +4,18 @@
 //
 // Guarantees: `commit` is atomic and durable when it resolves; `rev` grows by one with every write of a row, so that
 // a compare-and-swap is an expectation on it; reads see every commit that resolved before them; no call blocks the
-// thread that moves bytes. A backend that cannot answer rejects with PosternError `store_unavailable`.
+// thread that moves bytes. A backend that cannot answer rejects with PosternError `store_unavailable`; where that meets
+// a commit, the commit may have happened or not.
+//
+// Of one set the store knows the meaning: `keys`, whose row ids are the names of the key-encryption keys. A sealed row
+// can't be written under a key that is not there, and a key's row can't be deleted while a sealed row of any set names
+// it: only the store can promise that while others write, and without it a retired key could take data with it.
 
 import type { Json } from '../common/json.ts';
 import type { Envelope } from '../keyring/envelope.ts';
+
+/** The set of the key-encryption keys; the row id is `Envelope.kek`. */
+export const KEY_SET = 'keys';
 
 export interface Row {
   readonly id: string;
@@ -37,7 +45,7 @@ export interface ListQuery {
   readonly where?: { readonly index: string; readonly value: string };
   /** Rows sealed under this key-encryption key. */
   readonly sealedBy?: string;
-  /** Ids strictly after this one; rows come in id order. */
+  /** Ids strictly after this one; rows come in id order (by code point, whatever the host's locale). */
   readonly after?: string;
   readonly limit?: number;
 }
@@ -55,9 +63,14 @@ export interface Store {
   /**
    * All of the writes or none.
    * @returns `false` where an expectation did not hold (nothing was written)
+   * @throws PosternError `key_unknown` where a sealed row names a key that is not in `keys`; `conflict` where a key
+   *   that sealed rows name would be deleted; TypeError for a name that is empty or not well-formed text
    */
   commit(writes: readonly Write[]): Promise<boolean>;
-  /** Called after each commit of this or another process that the backend hears of. May lose some; never invents. */
+  /**
+   * Called after each commit of this process, before its caller hears of it, and of others where the backend hears of
+   * them. May lose some; never invents. A listener must not throw.
+   */
   watch(onChange: (changes: readonly Change[]) => void): () => void;
   /** Resolves when the store can read and write. */
   ping(): Promise<void>;
