@@ -12,6 +12,7 @@ export const ERROR_CODES = {
   conflict: { status: 409, exit: 1, title: 'The state does not allow it' },
   gone: { status: 410, exit: 1, title: 'It has ended' },
   too_large: { status: 413, exit: 2, title: 'The request is too large' },
+  too_many_requests: { status: 429, exit: 1, title: 'The caller has too many calls under way' },
   unsupported_media_type: { status: 415, exit: 2, title: 'The body must be JSON' },
   ttl_too_long: { status: 400, exit: 2, title: 'The time asked for exceeds the limit' },
   upstream_not_listed: {

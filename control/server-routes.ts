@@ -1,0 +1,83 @@
+// What the server says of itself: what runs and with what, and the authority that its guards are trusted by.
+
+import { X509Certificate } from 'node:crypto';
+import { z } from 'zod';
+import { type Route, route } from './route.ts';
+
+const guardStatus = z.object({
+  enabled: z.boolean(),
+  listen: z.string().optional().describe('host:port in use'),
+  advertise: z.string().optional().describe('what a sandbox connects to'),
+  sessions: z.int().optional().describe('live ones'),
+});
+
+export const statusAnswer = z.object({
+  version: z.string(),
+  startedAt: z.string(),
+  ready: z.boolean(),
+  checks: z
+    .array(z.object({ name: z.string(), ok: z.boolean(), reason: z.string().optional() }))
+    .readonly()
+    .describe('what readiness is made of'),
+  git: guardStatus,
+  kube: guardStatus,
+  control: z.object({ socket: z.string(), listen: z.string().optional() }),
+  ops: z.object({ listen: z.string() }),
+  store: z.string().describe('sqlite or postgres'),
+  key: z.object({ primary: z.string(), source: z.string().describe('env, file, secretKeyRef or generated') }),
+  audit: z.object({ dir: z.string(), onFailure: z.string() }),
+});
+export type Status = z.output<typeof statusAnswer>;
+
+export const caAnswer = z.object({
+  pem: z.string().describe('the bundle that a sandbox trusts for the guards'),
+  certificates: z.array(
+    z.object({
+      subject: z.string(),
+      fingerprint256: z.string(),
+      notBefore: z.string(),
+      notAfter: z.string(),
+    }),
+  ),
+});
+
+export interface ServerDeps {
+  status(): Promise<Status>;
+  /** PEM */
+  caBundle(): string;
+}
+
+export function serverRoutes(deps: ServerDeps): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/status',
+      summary: 'What runs, where and with what',
+      right: 'server:read',
+      answer: statusAnswer,
+      run: () => deps.status(),
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/ca',
+      summary: "The guards' certificate authority, as ca.pem holds it",
+      right: 'server:read',
+      answer: caAnswer,
+      run: async () => describeBundle(deps.caBundle()),
+    }),
+  ];
+}
+
+export function describeBundle(pem: string): z.output<typeof caAnswer> {
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  const certificates = blocks.map((block) => {
+    const certificate = new X509Certificate(block);
+    return {
+      subject: certificate.subject.replaceAll('\n', ', '),
+      fingerprint256: certificate.fingerprint256,
+      notBefore: certificate.validFromDate.toISOString(),
+      notAfter: certificate.validToDate.toISOString(),
+    };
+  });
+  return { pem, certificates };
+}

@@ -1,0 +1,68 @@
+// What the workload's environment says about its access: where the files are and what the session may do, so that an
+// agent can read its limits instead of finding them by refusal. None of it is a credential.
+
+import type { GitShare, KubeShare } from './parcel.ts';
+import { shellWord } from './quote.ts';
+
+export const GIT_VARIABLES = [
+  'GIT_CONFIG_GLOBAL',
+  'POSTERN_GIT_URL',
+  'POSTERN_GIT_SESSION',
+  'POSTERN_GIT_MODE',
+  'POSTERN_GIT_REPOS',
+  'POSTERN_GIT_PUSH_REFS',
+] as const;
+
+export const KUBE_VARIABLES = [
+  'KUBECONFIG',
+  'POSTERN_KUBE_SESSION',
+  'POSTERN_KUBE_NAMESPACE',
+  'POSTERN_KUBE_NAMESPACES',
+  'POSTERN_KUBE_VERBS',
+] as const;
+
+export type Variable = (typeof GIT_VARIABLES)[number] | (typeof KUBE_VARIABLES)[number];
+export type Environment = { readonly [name in Variable]?: string };
+
+/** Joined by commas, as a person reads them; a list in the environment carries no authority, the guard decides. */
+const list = (values: readonly string[]): string => values.join(',');
+
+export function gitEnvironment(git: GitShare, gitconfig: string): Environment {
+  return {
+    GIT_CONFIG_GLOBAL: gitconfig,
+    POSTERN_GIT_URL: git.baseUrl,
+    POSTERN_GIT_SESSION: git.sessionId,
+    POSTERN_GIT_MODE: git.readOnly ? 'read-only' : 'read-write',
+    POSTERN_GIT_REPOS: list(git.repos),
+    POSTERN_GIT_PUSH_REFS: list(git.pushRefs),
+  };
+}
+
+export function kubeEnvironment(kube: KubeShare, kubeconfig: string): Environment {
+  return {
+    KUBECONFIG: kubeconfig,
+    POSTERN_KUBE_SESSION: kube.sessionId,
+    POSTERN_KUBE_NAMESPACE: kube.namespace ?? '',
+    POSTERN_KUBE_NAMESPACES: list(kube.namespaces),
+    POSTERN_KUBE_VERBS: list(kube.verbs),
+  };
+}
+
+/** The first line of every `env` file; also how a folder is known to be ours. */
+export const ENV_MARK = '# Written by postern. Source it: . ./env';
+
+/** A file that `.` can source in any POSIX shell. */
+export function envFile(env: Environment): string {
+  const lines = Object.entries(env).map(([name, value]) => `export ${name}=${shellWord(value)}`);
+  return `${[ENV_MARK, ...lines].join('\n')}\n`;
+}
+
+/** Reads back what `envFile` wrote; `undefined` where the text is not such a file. */
+export function readEnvFile(text: string): Environment | undefined {
+  if (!text.startsWith(`${ENV_MARK}\n`)) return undefined;
+  const known: readonly string[] = [...GIT_VARIABLES, ...KUBE_VARIABLES];
+  const env: { [name: string]: string } = {};
+  for (const [, name = '', quoted = ''] of text.matchAll(/^export (\w+)='((?:[^']|'\\'')*)'$/gm))
+    if (known.includes(name)) env[name] = quoted.replaceAll(`'\\''`, "'");
+  return env;
+}

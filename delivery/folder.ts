@@ -1,0 +1,119 @@
+// Puts a parcel on disk: a folder of mode 0700 with files of mode 0600. A folder that exists is used only when it is
+// empty or when an earlier parcel made it, and only when it is ours; a symbolic link is refused in its place, because
+// whoever placed it decides where the files end up. In a fresh folder every file is created exclusively; over an older
+// parcel each file is replaced by a rename, so that a reader sees the old one or the new one and never half of one.
+
+import { randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { chmod, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import type { Credential } from '../common/credential.ts';
+import { PosternError } from '../common/errors.ts';
+import { type Environment, readEnvFile } from './env.ts';
+import { FILE_NAMES, type Parcel } from './parcel.ts';
+
+export interface Folder {
+  /** Absolute. */
+  readonly dir: string;
+  /** What an earlier parcel in it said; empty in a fresh folder. */
+  readonly env: Environment;
+  write(parcel: Parcel): Promise<void>;
+}
+
+/**
+ * Makes or checks the folder, before anything is issued that would have to go into it.
+ * @throws PosternError `invalid_input` or `conflict` naming `key`
+ */
+export async function openFolder(path: string, key = '--out'): Promise<Folder> {
+  const dir = resolve(path);
+  const env = (await makeFresh(dir, key)) ? {} : await adopt(dir, key);
+  return {
+    dir,
+    env,
+    async write({ files }) {
+      // `env` comes last in FILE_NAMES: who waits for it finds the others in place.
+      for (const name of FILE_NAMES) {
+        const content = files[name];
+        if (content) await place(dir, name, content);
+      }
+    },
+  };
+}
+
+async function makeFresh(dir: string, key: string): Promise<boolean> {
+  try {
+    await mkdir(dirname(dir), { recursive: true });
+    await mkdir(dir, { mode: 0o700 });
+    await chmod(dir, 0o700);
+    return true;
+  } catch (cause) {
+    if (errno(cause) === 'EEXIST') return false;
+    throw new PosternError('invalid_input', `${key}: the folder ${dir} can't be made (${errno(cause)}).`, {
+      key,
+      remedy: 'Name a folder in a place that you may write to, best on a tmpfs such as /dev/shm.',
+      cause,
+    });
+  }
+}
+
+async function adopt(dir: string, key: string): Promise<Environment> {
+  const refuse = (why: string): PosternError =>
+    new PosternError('conflict', `${key}: ${dir} ${why}.`, {
+      key,
+      remedy: 'Name a folder that does not exist yet.',
+    });
+  const stat = await lstat(dir);
+  if (stat.isSymbolicLink()) throw refuse('is a symbolic link');
+  if (!stat.isDirectory()) throw refuse('is not a folder');
+  if (stat.uid !== process.getuid?.()) throw refuse('belongs to another user');
+  const names = await readdir(dir);
+  const env = names.length === 0 ? {} : await readEnv(join(dir, 'env'));
+  if (!env) throw refuse('holds files that postern did not write');
+  await chmod(dir, 0o700);
+  return env;
+}
+
+/** `undefined` where this is not a file that an earlier parcel left. */
+async function readEnv(path: string): Promise<Environment | undefined> {
+  try {
+    const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      return (await file.stat()).isFile() ? readEnvFile(await file.readFile('utf8')) : undefined;
+    } finally {
+      await file.close();
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+async function place(dir: string, name: string, content: Credential): Promise<void> {
+  const target = join(dir, name);
+  const exists = await lstat(target).then(
+    () => true,
+    () => false,
+  );
+  if (!exists) return create(target, content);
+  const next = join(dir, `.${name}.${randomBytes(6).toString('hex')}`);
+  try {
+    await create(next, content);
+    await rename(next, target);
+  } catch (error) {
+    await rm(next, { force: true });
+    throw error;
+  }
+}
+
+async function create(path: string, content: Credential): Promise<void> {
+  const file = await open(path, 'wx', 0o600);
+  try {
+    await file.chmod(0o600);
+    await file.writeFile(content.reveal());
+  } finally {
+    await file.close();
+  }
+}
+
+function errno(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : 'failed';
+}
