@@ -112,7 +112,7 @@ export function createListener(options: ListenerOptions): Listener {
     connectionsCheckingInterval: Math.min(5_000, Math.max(50, limits.headMs / 4)),
     maxHeaderSize: limits.maxHeadBytes,
     insecureHTTPParser: false,
-    requireHostHeader: true,
+    requireHostHeader: false, // head.ts does, with an answer that carries our id
     noDelay: true,
     keepAlive: true,
     keepAliveInitialDelay: 60_000,
