@@ -47,7 +47,7 @@ async function makeFresh(dir: string, key: string): Promise<boolean> {
     await chmod(dir, 0o700);
     return true;
   } catch (cause) {
-    if (errno(cause) === 'EEXIST') return false;
+    if (errno(cause) === 'EEXIST' && (await lstat(dir).catch(() => undefined))) return false;
     throw new PosternError('invalid_input', `${key}: the folder ${dir} can't be made (${errno(cause)}).`, {
       key,
       remedy: 'Name a folder in a place that you may write to, best on a tmpfs such as /dev/shm.',
