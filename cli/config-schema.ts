@@ -18,11 +18,11 @@ const count = (max: number) => {
   const rule = `a whole number from 1 to ${max}`;
   return z.int(of(rule)).min(1, of(rule)).max(max, of(rule));
 };
-/** A string that `read` turns into a value; `read` answers `undefined` for one that it cannot use. */
-const text = <T>(rule: string, read: (text: string) => T | undefined, kind: string) =>
+/** A string that `read` turns into a value, or into `undefined` where it cannot be used. `pattern` tells editors. */
+const text = <T>(rule: string, read: (text: string) => T | undefined, kind: string, pattern?: string) =>
   z
     .string(of(rule))
-    .meta({ 'x-kind': kind })
+    .meta({ 'x-kind': kind, ...(pattern === undefined ? {} : { pattern }) })
     .transform((value, context): T => {
       const result = read(value);
       if (result !== undefined) return result;
@@ -42,6 +42,7 @@ const listen = () =>
     'host:port, for example 127.0.0.1:8443 or "[::1]:8443" (port 0 lets the system choose, 0.0.0.0 is every address)',
     readListen,
     'address',
+    '^(?:\\[[0-9A-Fa-f:.]+\\]|[^\\[\\]:]+):\\d{1,5}$',
   );
 const duration = (max: number) =>
   text(
@@ -55,6 +56,7 @@ const duration = (max: number) =>
       }
     },
     'duration',
+    '^(?:\\d+d)?(?:\\d+h)?(?:\\d+m)?(?:\\d+s)?(?:\\d+ms)?$',
   );
 const DAY = 86_400_000;
 
