@@ -4,6 +4,7 @@
 // For each call: who is it, may they, is the input right, do it, answer what the schema declares and nothing else.
 // It refuses more calls at once from one caller than it can serve well, so that one hub can't starve the others.
 
+import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { AuditLog } from '../audit/log.ts';
 import { ERROR_CODES, PosternError } from '../common/errors.ts';
@@ -44,6 +45,7 @@ export async function createFront(options: FrontOptions): Promise<Front> {
     keepAliveTimeout: 30_000,
     requestTimeout: 60_000,
     routerOptions: { maxParamLength: 512, caseSensitive: true },
+    clientErrorHandler: (_error: Error, socket: Socket) => unreadable(socket),
     frameworkErrors: (error: Error, _request: unknown, reply: unknown) => {
       fail(
         reply as FastifyReply,
@@ -61,7 +63,8 @@ export async function createFront(options: FrontOptions): Promise<Front> {
     reply.code(problem.status).headers({ 'content-type': PROBLEM_TYPE, 'cache-control': 'no-store' });
     if (error.code === 'unauthorized') reply.header('www-authenticate', 'Bearer realm="postern"');
     if (error.code === 'too_many_requests') reply.header('retry-after', '1');
-    reply.send(JSON.stringify(problem));
+    // Bytes, because the framework adds a charset to text, which the media type does not have (RFC 9457).
+    reply.send(Buffer.from(JSON.stringify(problem)));
   };
 
   /** A wrong token or a role that overreaches leaves a record; a call with no token at all is only refused. */
@@ -161,6 +164,18 @@ export async function createFront(options: FrontOptions): Promise<Front> {
 
   await app.ready();
   return app;
+}
+
+/** Bytes that are no HTTP request, so that there is no answer object either. */
+function unreadable(socket: Socket): void {
+  if (!socket.writable) return void socket.destroy();
+  const body = JSON.stringify(
+    problemOf(new PosternError('invalid_input', 'The bytes are not an HTTP/1.1 request.')),
+  );
+  socket.end(
+    `HTTP/1.1 400 Bad Request\r\nContent-Type: ${PROBLEM_TYPE}\r\nConnection: close\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
 }
 
 const SEE = 'GET /v1/openapi.json describes the paths.';
