@@ -9,6 +9,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { Transform } from 'node:stream';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
@@ -38,6 +39,8 @@ export interface ForgeOptions {
   readonly port?: number;
   /** Answers a request instead of git; tells by `true` that it did. For what git's own server never does. */
   readonly instead?: (req: IncomingMessage, res: ServerResponse) => boolean;
+  /** Bytes a second that the answer to this target is given out with; undefined: as fast as it goes. */
+  readonly slow?: (url: string) => number | undefined;
 }
 
 export interface Forge {
@@ -91,7 +94,7 @@ export async function startForge(options: ForgeOptions): Promise<Forge> {
       return;
     }
     if (options.instead?.(req, res)) return;
-    serveGit(options.root, req, res, entry);
+    serveGit(options.root, req, res, entry, options.slow?.(entry.url));
   };
   const settings = { requestTimeout: 0, keepAliveTimeout: 60_000 };
   const server = options.tls
@@ -150,8 +153,22 @@ function environment(): NodeJS.ProcessEnv {
   return env;
 }
 
+function slowly(bytesPerSecond: number): Transform {
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      setTimeout(() => done(null, chunk), (chunk.length / bytesPerSecond) * 1000);
+    },
+  });
+}
+
 /** RFC 3875, as far as git http-backend needs it. A repository is found with and without `.git`. */
-function serveGit(root: string, req: IncomingMessage, res: ServerResponse, entry: ForgeRequest): void {
+function serveGit(
+  root: string,
+  req: IncomingMessage,
+  res: ServerResponse,
+  entry: ForgeRequest,
+  bytesPerSecond?: number,
+): void {
   const [path = '', query = ''] = (req.url ?? '').split('?', 2);
   const env: NodeJS.ProcessEnv = {
     ...environment(),
@@ -179,6 +196,7 @@ function serveGit(root: string, req: IncomingMessage, res: ServerResponse, entry
   });
   cgi.on('error', () => res.destroy());
 
+  const out = bytesPerSecond === undefined ? cgi.stdout : slowly(bytesPerSecond);
   let head = Buffer.alloc(0);
   const onHead = (chunk: Buffer): void => {
     head = Buffer.concat([head, chunk]);
@@ -195,12 +213,14 @@ function serveGit(root: string, req: IncomingMessage, res: ServerResponse, entry
     res.writeHead(status);
     const rest = head.subarray(end + 4);
     if (rest.length > 0) res.write(rest);
-    cgi.stdout.pipe(res, { end: false });
+    if (out !== cgi.stdout) cgi.stdout.pipe(out as Transform);
+    out.pipe(res, { end: false });
   };
   cgi.stdout.on('data', onHead);
   cgi.on('close', (code) => {
     // A server that died in the middle must not look like one that finished.
-    if (code === 0 || res.headersSent) res.end();
-    else res.destroy();
+    if (code !== 0 && !res.headersSent) res.destroy();
+    else if (out === cgi.stdout || out.readableEnded) res.end();
+    else out.once('end', () => res.end());
   });
 }
