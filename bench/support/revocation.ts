@@ -46,15 +46,19 @@ export async function slowForge(forgeUrl: string): Promise<SlowForge> {
     if (!answer) {
       answer = await new Promise<Answer>((resolve, reject) => {
         const { host: _, 'transfer-encoding': __, ...headers } = req.headers;
-        httpRequest(new URL(req.url ?? '/', forgeUrl), { method: req.method ?? 'GET', headers }, async (from) => {
-          resolve({ status: from.statusCode ?? 0, headers: from.headers, body: await read(from) });
-        })
+        httpRequest(
+          new URL(req.url ?? '/', forgeUrl),
+          { method: req.method ?? 'GET', headers },
+          async (from) => {
+            resolve({ status: from.statusCode ?? 0, headers: from.headers, body: await read(from) });
+          },
+        )
           .once('error', reject)
           .end(body);
       });
       known.set(key, answer);
     }
-    res.writeHead(answer.status, { 'content-type': answer.headers['content-type'] ?? '' });
+    res.writeHead(answer.status, { 'content-type': String(answer.headers['content-type']) });
     if (answer.body.length < 4 * CHUNK) return void res.end(answer.body);
     lastFetch = body;
     let at = 0;
