@@ -1,9 +1,9 @@
-// Writes the parts of the reference that the code knows better: `node docs/reference/generate.ts`,
-// then `npm run fix`. Pages are written by
-// hand; a table between `<!-- NAME -->` and `<!-- /NAME -->` is not. A test compares what is here with what is written.
+// Writes the parts of the reference that the code knows better: `node docs/reference/generate.ts`, then `npm run fix`.
+// Pages are written by hand; a table between `<!-- NAME -->` and `<!-- /NAME -->` is not. A test compares them.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { configJsonSchema, configTable } from '../../cli/config-reference.ts';
+import { labelsTable, metricsTable } from '../../ops/catalogue.ts';
 
 const here = (name: string): URL => new URL(name, import.meta.url);
 
@@ -11,7 +11,8 @@ const here = (name: string): URL => new URL(name, import.meta.url);
 export function referencePages(): { readonly [file: string]: string } {
   return {
     'postern.schema.json': `${JSON.stringify(configJsonSchema(), null, 2)}\n`,
-    'configuration.md': fill('configuration.md', 'keys', configTable()),
+    'configuration.md': fill(readPage('configuration.md'), { keys: configTable() }),
+    'metrics.md': fill(readPage('metrics.md'), { metrics: metricsTable(), labels: labelsTable() }),
   };
 }
 
@@ -19,12 +20,13 @@ export function readPage(file: string): string {
   return readFileSync(here(file), 'utf8');
 }
 
-function fill(file: string, name: string, table: string): string {
-  const page = readPage(file);
-  const [begin, end] = [`<!-- ${name} -->`, `<!-- /${name} -->`];
-  const [from, to] = [page.indexOf(begin), page.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`${file} has no place for the table: ${begin} … ${end}`);
-  return `${page.slice(0, from + begin.length)}\n${table}\n${page.slice(to)}`;
+function fill(page: string, tables: { readonly [name: string]: string }): string {
+  return Object.entries(tables).reduce((text, [name, table]) => {
+    const [begin, end] = [`<!-- ${name} -->`, `<!-- /${name} -->`];
+    const [from, to] = [text.indexOf(begin), text.indexOf(end)];
+    if (from < 0 || to < from) throw new Error(`the page has no place for a table: ${begin} … ${end}`);
+    return `${text.slice(0, from + begin.length)}\n${table}\n${text.slice(to)}`;
+  }, page);
 }
 
 if (import.meta.main)
