@@ -8,10 +8,10 @@ import { request as httpsRequest } from 'node:https';
 import type { z } from 'zod';
 import { Credential } from '../common/credential.ts';
 import { ERROR_CODES, type ErrorCode, PosternError } from '../common/errors.ts';
+import type { Explanation } from '../sessions/guards.ts';
 import { USER_HEADER } from './auth.ts';
 import type * as shape from './schemas.ts';
 import type { caAnswer, Status } from './server-routes.ts';
-import { socketAddress } from './socket.ts';
 
 export type Target =
   | { readonly socket: string; readonly user: string }
@@ -42,6 +42,7 @@ export interface ControlClient {
   revoke(id: string): Promise<{ sessionId: string; revoked: true }>;
   revokeLease(leaseId: string): Promise<{ leaseId: string; revoked: string[] }>;
   removeGrant(id: string, grantId: string): Promise<{ sessionId: string; grantId: string; removed: true }>;
+  explain(id: string, request: z.input<typeof shape.explainRequest>): Promise<Explanation>;
   status(): Promise<Status>;
   ca(): Promise<z.output<typeof caAnswer>>;
   /** Any other call. */
@@ -71,6 +72,7 @@ export function createClient(target: Target): ControlClient {
     revoke: (id) => call('DELETE', at('sessions', id)),
     revokeLease: (leaseId) => call('DELETE', at('leases', leaseId, 'sessions')),
     removeGrant: (id, grantId) => call('DELETE', at('sessions', id, 'grants', grantId)),
+    explain: (id, request) => call('POST', at('sessions', id, 'explain'), request),
     status: () => call('GET', at('status')),
     ca: () => call('GET', at('ca')),
   };
@@ -114,7 +116,7 @@ async function readOf(path: string, key: string): Promise<string> {
 function connection(target: Target): { options: RequestOptions; secure: boolean; prefix: string } {
   if ('socket' in target)
     return {
-      options: { socketPath: socketAddress(target.socket), headers: { [USER_HEADER]: target.user } },
+      options: { socketPath: target.socket, headers: { [USER_HEADER]: target.user } },
       secure: false,
       prefix: '',
     };

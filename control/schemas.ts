@@ -157,4 +157,22 @@ export const sessionView = z
   .describe('a session, without its token and without any credential');
 export type SessionView = z.output<typeof sessionView>;
 
+export const explainRequest = z.strictObject({
+  guard: z.enum(['git', 'kube']),
+  method: z
+    .string()
+    .regex(/^[A-Z]{1,16}$/)
+    .optional()
+    .describe('default: GET, or POST where the path takes nothing else'),
+  path: z.string().min(1).max(16384).describe('as the client would send it, query included'),
+});
+
+export const explainAnswer = z.object({
+  decision: z.enum(['allow', 'deny']),
+  code: z.string().optional(),
+  rule: z.string(),
+  reason: z.string(),
+  request: z.record(z.string(), z.unknown()).describe("what was parsed, in the record's field names"),
+});
+
 export const id = z.strictObject({ id: name });

@@ -3,11 +3,12 @@
 
 import { z } from 'zod';
 import { PosternError } from '../common/errors.ts';
-import type { GitGuard, KubeGuard } from '../sessions/guards.ts';
-import type { Counters, Session, SessionRegistry } from '../sessions/session.ts';
+import type { Explanation, GitGuard, KubeGuard } from '../sessions/guards.ts';
+import type { Counters, GuardName, Session, SessionRegistry } from '../sessions/session.ts';
 import { credentialOf, type HostSources } from './custody.ts';
 import { type Route, route } from './route.ts';
 import * as shape from './schemas.ts';
+import type { SessionRecords } from './session-records.ts';
 
 export interface SessionDeps {
   readonly sessions: Pick<
@@ -18,8 +19,16 @@ export interface SessionDeps {
   readonly git?: GitGuard;
   readonly kube?: KubeGuard;
   readonly host: HostSources;
+  readonly records: Pick<SessionRecords, 'as'>;
+  /** What a guard would decide; absent where it is off. */
+  readonly explain: { readonly [guard in GuardName]?: Explain };
   now(): number;
 }
+
+export type Explain = (
+  session: Session,
+  request: { readonly method?: string; readonly path: string },
+) => Explanation | Promise<Explanation>;
 
 export function sessionRoutes(deps: SessionDeps): Route[] {
   const view = ({ session, counters }: { session: Session; counters: Counters }) =>
@@ -108,9 +117,30 @@ export function sessionRoutes(deps: SessionDeps): Route[] {
       body: shape.renewRequest,
       optionalBody: true,
       answer: z.object({ sessionId: z.string(), expiresAt: shape.time, hardExpiresAt: shape.time }),
-      async run({ params, body }) {
-        const { id, expiresAt, hardExpiresAt } = await deps.sessions.renew(params.id, body.ttl);
+      async run({ params, body }, { actor }) {
+        const renewed = await deps.records.as(actor, () => deps.sessions.renew(params.id, body.ttl));
+        const { id, expiresAt, hardExpiresAt } = renewed;
         return { sessionId: id, expiresAt, hardExpiresAt };
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/sessions/{id}/explain',
+      summary: 'What the guard would decide for a request of this session, without doing it',
+      right: 'sessions:read',
+      params: shape.id,
+      body: shape.explainRequest,
+      answer: shape.explainAnswer,
+      async run({ params, body }) {
+        const { guard, method, path } = body;
+        const { session } = (await deps.sessions.get(params.id)) ?? unknownSession();
+        if (session.guard !== guard)
+          throw new PosternError('invalid_input', `The session is one of the ${session.guard} guard.`, {
+            key: 'guard',
+            remedy: `Ask postern explain ${session.guard}.`,
+          });
+        const explain = deps.explain[guard] ?? off(guard);
+        return explain(session, { path, ...present({ method }) });
       },
     }),
     route({
@@ -120,8 +150,9 @@ export function sessionRoutes(deps: SessionDeps): Route[] {
       right: 'sessions:write',
       params: shape.id,
       answer: z.object({ sessionId: z.string(), revoked: z.literal(true) }),
-      async run({ params }, caller) {
-        if (!(await deps.sessions.revoke(params.id, `revoked by ${caller.actor}`))) unknownSession();
+      async run({ params }, { actor }) {
+        const revoke = () => deps.sessions.revoke(params.id, `revoked by ${actor}`);
+        if (!(await deps.records.as(actor, revoke))) unknownSession();
         return { sessionId: params.id, revoked: true as const };
       },
     }),
@@ -132,8 +163,9 @@ export function sessionRoutes(deps: SessionDeps): Route[] {
       right: 'sessions:write',
       params: z.strictObject({ id: shape.leaseId }),
       answer: z.object({ leaseId: z.string(), revoked: z.array(z.string()) }),
-      async run({ params }, caller) {
-        const ended = await deps.sessions.revokeLease(params.id, `lease revoked by ${caller.actor}`);
+      async run({ params }, { actor }) {
+        const revoke = () => deps.sessions.revokeLease(params.id, `lease revoked by ${actor}`);
+        const ended = await deps.records.as(actor, revoke);
         return { leaseId: params.id, revoked: ended.map((session) => session.id) };
       },
     }),
@@ -144,10 +176,10 @@ export function sessionRoutes(deps: SessionDeps): Route[] {
       right: 'sessions:write',
       params: shape.id.extend({ grantId: z.string().min(1).max(253) }),
       answer: z.object({ sessionId: z.string(), grantId: z.string(), removed: z.literal(true) }),
-      async run({ params }, caller) {
+      async run({ params }, { actor }) {
         const { id, grantId } = params;
-        if (!(await deps.sessions.removeGrant(id, grantId, `grant removed by ${caller.actor}`)))
-          unknownSession();
+        const remove = () => deps.sessions.removeGrant(id, grantId, `grant removed by ${actor}`);
+        if (!(await deps.records.as(actor, remove))) unknownSession();
         return { sessionId: id, grantId, removed: true as const };
       },
     }),

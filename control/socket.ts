@@ -3,39 +3,19 @@
 
 import { lstat, mkdir, unlink } from 'node:fs/promises';
 import { connect, type Server } from 'node:net';
-import { dirname, relative } from 'node:path';
+import { dirname } from 'node:path';
 import { PosternError } from '../common/errors.ts';
-
-/** sun_path holds 108 bytes with its end mark (unix(7)). */
-const MAX_PATH = 107;
-
-/**
- * The path as bind and connect take it: a long one is written relative to the working directory where that is shorter.
- * @throws PosternError `invalid_config`
- */
-export function socketAddress(path: string): string {
-  const short = [path, relative(process.cwd(), path)].find(
-    (spelling) => Buffer.byteLength(spelling) <= MAX_PATH,
-  );
-  if (short !== undefined) return short;
-  throw new PosternError(
-    'invalid_config',
-    `control.socket: ${path} has ${Buffer.byteLength(path)} bytes; a Unix socket takes ${MAX_PATH}.`,
-    { key: 'control.socket', remedy: 'Set control.socket to a shorter path, for example under /run.' },
-  );
-}
 
 /** @throws PosternError `already_running`, `invalid_config` */
 export async function listenOnSocket(server: Server, path: string): Promise<void> {
-  const address = socketAddress(path);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  await clearStale(path, address);
+  await clearStale(path);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     // The file gets its mode from the umask as it is made: a chmod after it would leave a moment for anyone.
     const umask = process.umask(0o177);
     try {
-      server.listen(address, () => {
+      server.listen(path, () => {
         server.off('error', reject);
         resolve();
       });
@@ -45,7 +25,7 @@ export async function listenOnSocket(server: Server, path: string): Promise<void
   });
 }
 
-async function clearStale(path: string, address: string): Promise<void> {
+async function clearStale(path: string): Promise<void> {
   const stat = await lstat(path).catch(() => undefined);
   if (!stat) return;
   if (!stat.isSocket())
@@ -57,7 +37,7 @@ async function clearStale(path: string, address: string): Promise<void> {
         remedy: 'Move the file away or set control.socket to another path.',
       },
     );
-  if (await answers(address))
+  if (await answers(path))
     throw new PosternError('already_running', `Another server answers at ${path}.`, {
       key: 'control.socket',
       remedy: 'Stop it, or give this server another dataDir.',
@@ -65,9 +45,9 @@ async function clearStale(path: string, address: string): Promise<void> {
   await unlink(path);
 }
 
-function answers(address: string): Promise<boolean> {
+function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(address);
+    const socket = connect(path);
     const say = (alive: boolean) => () => {
       socket.destroy();
       resolve(alive);

@@ -92,6 +92,24 @@ describe('a session', () => {
     await expect(client.revoke('gs_none')).rejects.toMatchObject({ code: 'not_found' });
   });
 
+  test('explains what the guard would decide, in the words of that guard only', async () => {
+    const answer = await client.explain('gs_1', { guard: 'git', path: '/acme/tool.git/git-receive-pack' });
+    expect(answer).toEqual({
+      decision: 'deny',
+      code: 'push_not_allowed',
+      rule: 'permissions',
+      reason: 'gs_1 may read only',
+      request: { method: 'GET', repo: 'acme/tool' },
+    });
+    await expect(client.explain('gs_1', { guard: 'kube', path: '/api' })).rejects.toMatchObject({
+      code: 'invalid_input',
+      key: 'guard',
+    });
+    await expect(client.explain('gs_none', { guard: 'git', path: '/a' })).rejects.toMatchObject({
+      code: 'not_found',
+    });
+  });
+
   test('at a guard that is off is an error with a remedy', async () => {
     await expect(
       client.issueKube({ clusters: [{ kubeconfig: new Credential('x') }], leaseId: 'L1' }),

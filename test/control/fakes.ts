@@ -88,6 +88,16 @@ export async function world(): Promise<World> {
       sessions: registry,
       host: { env: { CONTROL_TEST_TOKEN: 'from-the-environment' } },
       now: () => NOW,
+      records: { as: (_actor, what) => what() },
+      explain: {
+        git: (session, request) => ({
+          decision: 'deny',
+          code: 'push_not_allowed',
+          rule: 'permissions',
+          reason: `${session.id} may read only`,
+          request: { method: request.method ?? 'GET', repo: 'acme/tool' },
+        }),
+      },
       git: {
         async issue(request) {
           calls.push({ what: 'issueGit', with: request });

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, statSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { listenOnSocket, socketAddress } from '../../control/socket.ts';
+import { listenOnSocket } from '../../control/socket.ts';
 
 let base: string;
 const open: Server[] = [];
@@ -61,19 +61,4 @@ test('a file that is no socket is not removed', async () => {
   writeFileSync(path, 'precious');
   await expect(listenOnSocket(server(), path)).rejects.toMatchObject({ code: 'invalid_config' });
   expect(statSync(path).size).toBe(8);
-});
-
-test('a path that is too long is used by its relative spelling, or named', async () => {
-  const deep = join(base, 'd'.repeat(90), 'control.sock');
-  expect(() => socketAddress(deep)).toThrowError(/107/);
-  const cwd = process.cwd();
-  mkdirSync(join(base, 'd'.repeat(90)));
-  try {
-    process.chdir(join(base, 'd'.repeat(90)));
-    expect(socketAddress(deep)).toBe('control.sock');
-    await listenOnSocket(server(), deep);
-  } finally {
-    process.chdir(cwd);
-    rmSync(deep, { force: true });
-  }
 });
