@@ -69,3 +69,21 @@ export function advertisedUrl(
 export function hostOf(origin: string): string {
   return new URL(origin).hostname.replace(/^\[|\]$/g, '');
 }
+
+interface Reached {
+  readonly enabled?: boolean;
+  readonly listen: Listen | undefined;
+  readonly advertise?: string | undefined;
+}
+
+/** The names under which these are reached: the host advertised, and the one listened on unless it is every address. */
+export function servedNames(...listeners: readonly Reached[]): string[] {
+  const names = listeners.flatMap(({ enabled, listen, advertise }) => {
+    if (enabled === false || !listen) return [];
+    return [
+      ...(advertise === undefined ? [] : [hostOf(advertise)]),
+      ...(isWildcard(listen.host) ? [] : [listen.host]),
+    ];
+  });
+  return [...new Set(names)];
+}

@@ -4,7 +4,7 @@
 
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { isAbsolute, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { z } from 'zod';
 import { Credential } from './credential.ts';
 import { PosternError } from './errors.ts';
@@ -106,93 +106,67 @@ export interface ValueSources {
   readonly readSecret?: (ref: { name: string; key: string }) => Promise<Uint8Array | string | undefined>;
 }
 
+type Fail = (problem: string, remedy: string, cause?: unknown) => never;
+
 /**
- * Reads the value now.
+ * The value as it is now: nothing is kept, so that calling again sees a file that was replaced, also by the swap of a
+ * mounted Secret's link. One newline at the end is dropped.
  * @throws PosternError `invalid_input` naming `key` and the reference
  */
 export async function resolveValueFrom(ref: ValueFrom, sources: ValueSources): Promise<Credential> {
-  return (await read(ref, sources)).value;
+  const fail: Fail = (problem, remedy, cause) => {
+    const message = `${sources.key}: ${describeValueFrom(ref)} ${problem}; ${remedy}`;
+    throw new PosternError('invalid_input', message, { key: sources.key, remedy, cause });
+  };
+  const raw =
+    'env' in ref
+      ? (sources.env ?? process.env)[ref.env]
+      : 'file' in ref
+        ? await readValueFile(resolve(sources.baseDir ?? '.', ref.file), fail)
+        : await readSecret(ref.secretKeyRef, sources.readSecret, fail);
+  if (raw === undefined) return fail('is not set', 'set it, or name another');
+  const value = raw.replace(/\r?\n$/, '');
+  return value === '' ? fail('is empty', 'put the value there') : new Credential(value);
 }
 
-/**
- * The value as it is at each call: a file is read again when it changes (also when a mounted Secret swaps the
- * symbolic link), a variable is as it is, a Secret is asked for each time. A file that was replaced by a bad one
- * is an error, not the value of yesterday.
- */
-export function followValueFrom(ref: ValueFrom, sources: ValueSources): () => Promise<Credential> {
-  let last: { value: Credential; signature: string } | undefined;
-  return async () => {
-    last = await read(ref, sources, last);
-    return last.value;
-  };
+async function readSecret(
+  ref: { readonly name: string; readonly key: string },
+  reader: ValueSources['readSecret'],
+  fail: Fail,
+): Promise<string> {
+  if (!reader) return fail('cannot be read', 'this server has no access to a cluster: use file or env');
+  const raw = await reader(ref).catch((cause: unknown) =>
+    fail('cannot be read', "see that the server's service account may get it", cause),
+  );
+  if (raw === undefined) return fail('does not exist', 'create it, or name another');
+  return typeof raw === 'string' ? raw : decode(raw, fail);
 }
 
-type Read = { value: Credential; signature: string };
-
-async function read(ref: ValueFrom, sources: ValueSources, last?: Read): Promise<Read> {
-  const fail = (problem: string, remedy: string, cause?: unknown): never => {
-    throw new PosternError(
-      'invalid_input',
-      `${sources.key}: ${describeValueFrom(ref)} ${problem}; ${remedy}`,
-      {
-        key: sources.key,
-        remedy,
-        cause,
-      },
-    );
-  };
-  const accept = (raw: string | undefined, signature = ''): Read => {
-    if (raw === undefined) return fail('is not set', 'set it, or name another');
-    const value = raw.replace(/\r?\n$/, '');
-    if (value === '') return fail('is empty', 'put the value there');
-    return { value: new Credential(value), signature };
-  };
-
-  if ('env' in ref) return accept((sources.env ?? process.env)[ref.env]);
-
-  if ('secretKeyRef' in ref) {
-    if (!sources.readSecret)
-      return fail('cannot be read', 'this server has no access to a cluster: use file or env');
-    let raw: Uint8Array | string | undefined;
-    try {
-      raw = await sources.readSecret(ref.secretKeyRef);
-    } catch (cause) {
-      return fail('cannot be read', "see that the server's service account may get it", cause);
-    }
-    if (raw === undefined) return fail('does not exist', 'create it, or name another');
-    return accept(typeof raw === 'string' ? raw : decode(raw, fail));
-  }
-
-  const path = isAbsolute(ref.file) ? ref.file : resolve(sources.baseDir ?? '.', ref.file);
+async function readValueFile(path: string, fail: Fail): Promise<string> {
   // O_NONBLOCK: opening a FIFO that nobody writes to would hang the server.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(
-    (cause: NodeJS.ErrnoException) =>
-      fail(
-        cause.code === 'ENOENT' ? 'does not exist' : `cannot be read (${cause.code ?? 'unknown error'})`,
-        'see its path, owner and mode',
-        cause,
-      ),
+    (cause: NodeJS.ErrnoException) => {
+      const problem =
+        cause.code === 'ENOENT' ? 'does not exist' : `cannot be read (${cause.code ?? 'unknown error'})`;
+      return fail(problem, 'see its path, owner and mode', cause);
+    },
   );
+  const buffer = Buffer.alloc(MAX_VALUE_BYTES + 1);
   try {
-    const stat = await file.stat({ bigint: true });
-    if (!stat.isFile()) return fail('is not a regular file', 'name a file');
-    const signature = `${stat.dev}:${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`;
-    if (last?.signature === signature) return last;
-    if (stat.size > MAX_VALUE_BYTES)
-      return fail(`is larger than ${MAX_VALUE_BYTES} bytes`, 'name the right file');
-    const buffer = Buffer.alloc(MAX_VALUE_BYTES + 1);
+    if (!(await file.stat()).isFile()) return fail('is not a regular file', 'name a file');
     let length = 0;
     for (let count = 1; count > 0 && length < buffer.length; length += count)
       count = (await file.read(buffer, length, buffer.length - length, length)).bytesRead;
     if (length > MAX_VALUE_BYTES)
       return fail(`is larger than ${MAX_VALUE_BYTES} bytes`, 'name the right file');
-    return accept(decode(buffer.subarray(0, length), fail), signature);
+    return decode(buffer.subarray(0, length), fail);
   } finally {
+    buffer.fill(0);
     await file.close();
   }
 }
 
-function decode(bytes: Uint8Array, fail: (problem: string, remedy: string) => never): string {
+function decode(bytes: Uint8Array, fail: Fail): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
