@@ -58,6 +58,8 @@ export function describeIssues(
     if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => describeUnknown(path, key, known));
     const key = formatPath(path);
     const variable = from.get(key);
+    const said: unknown = issue.code === 'custom' ? issue.params?.said : undefined;
+    if (typeof said === 'string') return [{ key, message: said }];
     return [
       {
         key: variable === undefined ? key : `${variable} (${key})`,

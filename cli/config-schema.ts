@@ -3,77 +3,29 @@
 // Objects are strict. A leaf's error says what the value must be ("… must be <error>") and never quotes the value.
 
 import { z } from 'zod';
-import { parseDuration } from '../common/duration.ts';
-import { compileGlob } from '../common/glob.ts';
 import { valueFromSchema } from '../common/value-from.ts';
-import { isLoopback, readListen } from './config-address.ts';
+import {
+  address,
+  advertise,
+  count,
+  duration,
+  flag,
+  list,
+  namespace,
+  of,
+  path,
+  plain,
+  pushRef,
+  resource,
+  section,
+  text,
+  upstreamUrl,
+  verb,
+} from './config-leaves.ts';
 
 export const ROLES = ['admin', 'hub', 'operator', 'approver', 'requester', 'auditor'] as const;
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
-const VERBS = 'get list watch create update patch delete deletecollection post put head options *'.split(' ');
-
-const of = (rule: string) => ({ error: () => rule });
-const flag = () => z.boolean(of('true or false'));
-const count = (max: number) => {
-  const rule = `a whole number from 1 to ${max}`;
-  return z.int(of(rule)).min(1, of(rule)).max(max, of(rule));
-};
-/** A string that `read` turns into a value, or into `undefined` where it cannot be used. `pattern` tells editors. */
-const text = <T>(rule: string, read: (text: string) => T | undefined, kind: string, pattern?: string) =>
-  z
-    .string(of(rule))
-    .meta({ 'x-kind': kind, ...(pattern === undefined ? {} : { pattern }) })
-    .transform((value, context): T => {
-      const result = read(value);
-      if (result !== undefined) return result;
-      context.issues.push({ code: 'custom', message: rule, input: value });
-      return z.NEVER;
-    });
-
-const plain = (rule: string, pattern: RegExp) => z.string(of(rule)).regex(pattern, of(rule));
-const path = () =>
-  z
-    .string(of('a path'))
-    .min(1, of('a path'))
-    .refine((value) => !value.includes('\0'), of('a path'))
-    .meta({ 'x-kind': 'path' });
-const listen = () =>
-  text(
-    'host:port, for example 127.0.0.1:8443 or "[::1]:8443" (port 0 lets the system choose, 0.0.0.0 is every address)',
-    readListen,
-    'address',
-    '^(?:\\[[0-9A-Fa-f:.]+\\]|[^\\[\\]:]+):\\d{1,5}$',
-  );
-const duration = (max: number) =>
-  text(
-    'a duration such as 90s, 15m, 12h or 30d',
-    (value) => {
-      try {
-        const ms = parseDuration(value);
-        return ms <= max ? ms : undefined;
-      } catch {
-        return undefined;
-      }
-    },
-    'duration',
-    '^(?:\\d+d)?(?:\\d+h)?(?:\\d+m)?(?:\\d+s)?(?:\\d+ms)?$',
-  );
 const DAY = 86_400_000;
-
-/** An origin: no path, query, fragment or user information. */
-function origin(value: string, schemes: readonly string[]): URL | undefined {
-  if (!URL.canParse(value) || /[\s\\@?#]/.test(value)) return undefined;
-  const url = new URL(value);
-  const bare = url.pathname === '/' && /^[a-z]+:\/\/[^/]+\/?$/i.test(value);
-  return bare && schemes.includes(url.protocol) && url.hostname !== '' ? url : undefined;
-}
-
-const advertise = () =>
-  text(
-    'an https:// origin that sandboxes can reach, for example https://guard.example.com:8443, with no path and no user',
-    (value) => (origin(value, ['https:']) ? value.replace(/\/$/, '') : undefined),
-    'url',
-  ).optional();
 
 const tls = () =>
   z
@@ -91,26 +43,9 @@ const tls = () =>
     .optional()
     .meta({ description: "The operator's own certificate instead of one from Postern's authority." });
 
-const globs = (what: string, options: { globstar?: boolean } = {}) =>
-  z.string(of(what)).refine((value) => {
-    try {
-      compileGlob(value, options);
-      return true;
-    } catch {
-      return false;
-    }
-  }, of(what));
-
 const upstream = z.strictObject(
   {
-    url: text(
-      'an https:// origin such as https://github.com, with no path, user or query (http:// only for a loopback address)',
-      (value) => {
-        const url = origin(value, ['https:', 'http:']);
-        return url && (url.protocol === 'https:' || isLoopback(url.hostname)) ? url.origin : undefined;
-      },
-      'url',
-    ).meta({ description: 'The origin of a forge.' }),
+    url: upstreamUrl().meta({ description: 'The origin of a forge.' }),
     caFile: path().optional().meta({ description: 'PEM: the only authorities trusted for this upstream.' }),
     username: plain('a user name without colon or white space', /^[\x21-\x39\x3b-\x7e]{1,255}$/)
       .optional()
@@ -136,16 +71,6 @@ const token = z.strictObject(
       .meta({ description: 'Hex SHA-256 of the token. The token itself is never written here.' }),
   },
   of('{ name, role, sha256 }'),
-);
-
-const section = <T extends z.core.$ZodLooseShape>(shape: T) =>
-  z.strictObject(shape, of('a block of keys')).prefault({} as never);
-
-const list = <T extends z.core.SomeType>(item: T) => z.array(item, of('a list'));
-
-const kubeRule = plain(
-  'a resource as kubectl writes it (pods, pods/log, deployments.apps, *.apps, *, */*)',
-  /^(?:\*|[a-z0-9][a-z0-9-]*)(?:\.(?:\*|[a-z0-9][a-z0-9.-]*))?(?:\/(?:\*|[a-z0-9][a-z0-9-]*))?$/,
 );
 
 export const configSchema = z.strictObject(
@@ -183,7 +108,7 @@ export const configSchema = z.strictObject(
       .meta({ maxProperties: 1 }),
     git: section({
       enabled: flag().prefault(true).meta({ description: 'Whether the git guard runs.' }),
-      listen: listen().prefault('127.0.0.1:8443').meta({ description: 'Address of the git guard (TLS).' }),
+      listen: address().prefault('127.0.0.1:8443').meta({ description: 'Address of the git guard (TLS).' }),
       advertise: advertise().meta({
         description: 'What a sandbox connects to. Default: `https://` and the bound address.',
       }),
@@ -191,11 +116,7 @@ export const configSchema = z.strictObject(
         .prefault([{ url: 'https://github.com' }])
         .meta({ description: 'The only hosts that a session may name.' }),
       push: section({
-        refs: list(
-          globs('a glob of full ref names such as refs/heads/** (wildcards are *, ?, [abc] and **)', {
-            globstar: true,
-          }).refine((glob) => glob.startsWith('refs/'), of('a glob of full ref names, beginning with refs/')),
-        )
+        refs: list(pushRef())
           .prefault(['refs/heads/**'])
           .meta({ description: 'Refs that any session may push to; an empty list lets nothing be pushed.' }),
         allowDelete: flag().optional().meta({
@@ -211,20 +132,20 @@ export const configSchema = z.strictObject(
     }),
     kube: section({
       enabled: flag().prefault(true).meta({ description: 'Whether the Kubernetes guard runs.' }),
-      listen: listen()
+      listen: address()
         .prefault('127.0.0.1:8444')
         .meta({ description: 'Address of the Kubernetes guard (TLS).' }),
       advertise: advertise().meta({
         description: 'What a sandbox connects to. Default: `https://` and the bound address.',
       }),
       ceiling: section({
-        verbs: list(z.enum(VERBS, of(`one of ${VERBS.join(', ')}`)))
+        verbs: list(verb())
           .prefault([])
           .meta({ description: 'Verbs that no session may exceed; empty sets no ceiling.' }),
-        namespaces: list(globs('a namespace, or a glob of namespaces (wildcards are *, ? and [abc])'))
+        namespaces: list(namespace())
           .prefault([])
           .meta({ description: 'Namespaces that no session may exceed; empty sets no ceiling.' }),
-        resources: list(kubeRule)
+        resources: list(resource())
           .prefault([])
           .meta({ description: 'Resources that no session may exceed; empty sets no ceiling.' }),
       }),
@@ -241,7 +162,7 @@ export const configSchema = z.strictObject(
         description:
           'Unix socket of the control API (mode 0600, role `admin`). Default: `control.sock` in `dataDir`.',
       }),
-      listen: listen()
+      listen: address()
         .nullable()
         .prefault(null)
         .meta({ description: 'TLS address of the control API; `null`: none.' }),
@@ -253,7 +174,7 @@ export const configSchema = z.strictObject(
       tls: tls(),
     }),
     ops: section({
-      listen: listen()
+      listen: address()
         .prefault('127.0.0.1:9464')
         .meta({ description: 'Address of `/livez`, `/readyz` and `/metrics` (plain HTTP).' }),
     }),

@@ -278,6 +278,22 @@ describe('a refusal', () => {
     ['constructor: 1', 'constructor: unknown key'],
   ])('%s: %s', (yaml, line) => expect(refused(yaml)).toEqual([line]));
 
+  it('passes on what the room says that reads the value', () => {
+    expect(
+      refused(
+        'git: { push: { refs: ["refs/heads/{a,b}"] } }\nkube: { ceiling: { verbs: [read], resources: [deploy] } }',
+      ),
+    ).toEqual([
+      expect.stringMatching(
+        /^git\.push\.refs\[0\]: the pattern "refs\/heads\/\{a,b\}" has "\{"; the wildcards are/,
+      ),
+      expect.stringMatching(
+        /^kube\.ceiling\.verbs\[0\]: "read" is not a verb; did you mean get, list and watch/,
+      ),
+      'kube.ceiling.resources[0]: "deploy" is no plural resource name; write deployments',
+    ]);
+  });
+
   it('never quotes what could be a credential', () => {
     const canary = 'hunter2-canary-9f3a';
     const cases: [string, Env?][] = [
