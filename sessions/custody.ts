@@ -22,9 +22,9 @@ export interface Custody {
   release(sessionId: string, credentials: readonly CredentialRef[]): Write[];
   /** @throws PosternError `gone` where it is not there, what `Keyring.open` throws, `store_unavailable` */
   open(sessionId: string, credentialId: string): Promise<Credential>;
-  /** Seals `secret` anew in every row of `secretId` whose session `counts`. @returns how many */
+  /** Seals `secret` anew in every row of one secret or one grant whose session `counts`. @returns how many */
   replace(
-    secretId: string,
+    of: { readonly index: 'secret' | 'grant'; readonly value: string },
     secret: Credential,
     counts: (sessionId: string) => Promise<boolean>,
   ): Promise<number>;
@@ -94,7 +94,11 @@ export function openCustody({ store, keyring, clock, metrics, redactor, recheck 
         row: {
           ...sealedRow(rowId(sessionId, id), secret),
           body: { sessionId, ...(grantId === undefined ? {} : { grantId }) },
-          index: { session: [sessionId], ...(secretId === undefined ? {} : { secret: [secretId] }) },
+          index: {
+            session: [sessionId],
+            ...(secretId === undefined ? {} : { secret: [secretId] }),
+            ...(grantId === undefined ? {} : { grant: [grantId] }),
+          },
         },
         expect: 0,
       })),
@@ -113,9 +117,9 @@ export function openCustody({ store, keyring, clock, metrics, redactor, recheck 
       });
     },
 
-    async replace(secretId, secret, counts) {
+    async replace(of, secret, counts) {
       let replaced = 0;
-      const rows = await store.list(CUSTODY_SET, { where: { index: 'secret', value: secretId } });
+      const rows = await store.list(CUSTODY_SET, { where: of });
       await Promise.all(
         rows.map(async (first) => {
           if (!(await counts(String(first.body.sessionId)))) return;

@@ -136,6 +136,11 @@ export async function openSessions(options: SessionsOptions): Promise<Sessions> 
   let closed = false;
   const authenticate = authenticator(core);
 
+  async function counts(id: string): Promise<boolean> {
+    const record = await sessions.load(id);
+    return record !== undefined && !hasEnded(record) && clock.now() < record.session.expiresAt;
+  }
+
   /** As it counts here: a revocation that could not be stored yet is one. */
   async function view(record: SessionRecord) {
     const { session } = record;
@@ -185,10 +190,8 @@ export async function openSessions(options: SessionsOptions): Promise<Sessions> 
     removeGrant: (id, grantId, because) => removeGrant(core, id, grantId, because),
 
     replaceSecret: (secretId, secret) =>
-      custody.replace(secretId, secret, async (id) => {
-        const record = await sessions.load(id);
-        return record !== undefined && !hasEnded(record) && clock.now() < record.session.expiresAt;
-      }),
+      custody.replace({ index: 'secret', value: secretId }, secret, counts),
+    replaceGrant: (grantId, secret) => custody.replace({ index: 'grant', value: grantId }, secret, counts),
 
     liveCount(guard) {
       const now = clock.now();

@@ -157,6 +157,8 @@ export interface SessionRegistry {
   removeGrant(id: string, grantId: string, because: string): Promise<Session | undefined>;
   /** Replaces what is in custody for every live session's credentials of this secret, from the next request on. */
   replaceSecret(secretId: string, secret: Credential): Promise<number>;
+  /** The same for what one grant put there: an installation token is as narrow as its grant, and its secret has many. */
+  replaceGrant(grantId: string, secret: Credential): Promise<number>;
   /** Sessions that are neither revoked nor past their time, used or not. */
   liveCount(guard: GuardName): number;
   /** @returns the function that stops it */
