@@ -1,0 +1,62 @@
+// A new payload under the same name and the same grants. Sessions that live spend it from their next request on; what
+// was delivered directly follows with the next renewal of each lease.
+
+import type { ValueFrom } from '../../common/value-from.ts';
+import { type Caller, requireActor } from '../caller.ts';
+import { compact } from '../compact.ts';
+import { ATTEMPTS, busy, type Context, SETS } from '../context.ts';
+import { rulesOf } from '../kinds/kinds.ts';
+import { findSpendable } from './find.ts';
+import { payloadOf } from './mint.ts';
+import { refreshSessions } from './refresh.ts';
+import { type Secret, type StoredSecret, writeSecret } from './secret.ts';
+
+export interface ReplaceInput {
+  readonly secret: string;
+  /** Zeroed on return. Exactly one of `payload` and `reference`. */
+  readonly payload?: Buffer | undefined;
+  readonly reference?: ValueFrom | undefined;
+}
+
+/** @throws PosternError `not_found`, `not_owner`, `invalid_input`, `audit_unavailable` */
+export async function replaceSecret(context: Context, input: ReplaceInput, caller: Caller): Promise<Secret> {
+  const actor = requireActor(caller);
+  let payload: Buffer | undefined;
+  try {
+    payload = await payloadOf(context, input);
+    let stored = await findSpendable(context, input.secret, caller, 'secret.replace');
+    const { id, kind, name } = stored.secret;
+    const names = await rulesOf(kind).inspect(payload, name);
+    await context.record({
+      action: 'secret.replace',
+      decision: 'allow',
+      actor,
+      secretId: id,
+      secretName: name,
+      kind,
+    });
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const { reference: _, ...kept } = stored.secret;
+      const secret: Secret = {
+        ...kept,
+        ...compact({ reference: input.reference }),
+        names,
+        updatedAt: context.now(),
+        updatedBy: actor,
+      };
+      const sealed = input.reference
+        ? undefined
+        : context.deps.keyring.seal({ set: SETS.secrets, id }, payload);
+      const next: StoredSecret = { secret, rev: stored.rev + 1, ...compact({ sealed }) };
+      if (await context.deps.store.commit([writeSecret(next, stored.rev)])) {
+        await refreshSessions(context, next, caller);
+        return secret;
+      }
+      stored = await findSpendable(context, id, caller, 'secret.replace');
+    }
+    throw busy(`The secret ${name}`);
+  } finally {
+    input.payload?.fill(0);
+    payload?.fill(0);
+  }
+}
