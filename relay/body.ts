@@ -86,10 +86,10 @@ export function uploadStream(upload: Upload, onBytes: (count: number) => void): 
 
 /**
  * Reads and drops the rest of a body, so that the client gets to read the answer: most clients send everything before
- * they look. A body that goes on past the caps costs its connection.
+ * they look. A body that goes on past the limit, or stops coming for `idleMs`, costs its connection.
  * @returns when it has ended or the connection is cut
  */
-export function dropBody(req: IncomingMessage, maxBytes: number, maxMs: number): Promise<void> {
+export function dropBody(req: IncomingMessage, maxBytes: number, idleMs: number): Promise<void> {
   if (req.readableEnded || req.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     let left = maxBytes;
@@ -97,8 +97,9 @@ export function dropBody(req: IncomingMessage, maxBytes: number, maxMs: number):
       req.socket.destroy();
       finish();
     };
-    const timer = setTimeout(cut, maxMs);
+    const timer = setTimeout(cut, idleMs);
     const onData = (chunk: Buffer): void => {
+      timer.refresh();
       left -= chunk.length;
       if (left < 0) cut();
     };

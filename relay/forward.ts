@@ -59,6 +59,8 @@ export interface ForwardOptions {
   readonly idleMs: number;
   /** What to add to an answer that breaks off, so that it ends in its own protocol; undefined: the connection is cut. */
   readonly lastWords?: (outcome: Outcome) => Buffer | undefined;
+  /** How much of a body that is no longer wanted is read and dropped, so that the client gets to read its answer. */
+  readonly dropBytes?: number;
 }
 
 export type Ending =
@@ -102,7 +104,7 @@ const DRAIN_BYTES = 64 * 1024;
 const DRAIN_MS = 5_000;
 /** For an answer that is complete while the client still sends. */
 const DROP_BYTES = 16 * 1024 * 1024;
-const DROP_MS = 30_000;
+const DROP_IDLE_MS = 30_000;
 /** For last words to leave. */
 const FAREWELL_MS = 1_000;
 
@@ -189,21 +191,27 @@ export function forward(options: ForwardOptions): Forwarding {
     }
 
     const words = lengthLeft < 0 && !res.destroyed && !flushing ? options.lastWords?.(outcome) : undefined;
-    res.once('close', () => resolve(outcome));
     if (words === undefined) {
+      res.once('close', () => resolve(outcome));
       res.destroy();
       return;
     }
     res.end(words);
-    setTimeout(() => req.socket.destroy(), FAREWELL_MS).unref();
-    res.once('finish', () => req.socket.destroySoon());
+    // What still moves is ours: the words, and a body that is dropped so that the client comes to read them.
+    void drop().then(() => {
+      req.socket.destroySoon();
+      setTimeout(() => req.socket.destroy(), FAREWELL_MS).unref();
+    });
+    resolve(outcome);
   }
+
+  const drop = (): Promise<void> => dropBody(req, options.dropBytes ?? DROP_BYTES, DROP_IDLE_MS);
 
   const flush = (): void => {
     if (over) return;
     flushing = true;
     upload?.destroy();
-    if (!req.complete) void dropBody(req, DROP_BYTES, DROP_MS);
+    if (!req.complete) void drop();
     if (res.writableFinished) finish('complete');
     else res.once('finish', () => finish('complete'));
   };

@@ -10,7 +10,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import type { SecureContextOptions } from 'node:tls';
+import type { TlsOptions } from 'node:tls';
 import { newId } from '../common/ids.ts';
 import { type Log, silentLog } from '../common/log.ts';
 import type { Refusal } from '../common/reason.ts';
@@ -62,11 +62,11 @@ export const LISTENER_LIMITS: ListenerLimits = {
   maxConnections: 10_000,
 };
 
-/** Where certificates come from: the first ones, and a hook that keeps a running server up to date. */
+/** Where certificates come from: the first ones, and a hook that keeps a running server up to date (certs/ has it). */
 export interface TlsSource {
-  options(): SecureContextOptions;
+  contextOptions(): TlsOptions;
   /** Called once with the server; returns the function that lets go of it. */
-  attach?(server: Server): () => void;
+  attach(server: Server): () => void;
 }
 
 export interface ListenerOptions {
@@ -102,7 +102,7 @@ export function createListener(options: ListenerOptions): Listener {
   let closing = false;
 
   const server = createServer({
-    ...options.tls.options(),
+    ...options.tls.contextOptions(),
     minVersion: 'TLSv1.2',
     ALPNProtocols: ['http/1.1'],
     handshakeTimeout: limits.headMs,
@@ -119,7 +119,7 @@ export function createListener(options: ListenerOptions): Listener {
   });
   server.maxConnections = limits.maxConnections;
   server.timeout = 0;
-  const detach = options.tls.attach?.(server);
+  const detach = options.tls.attach(server);
 
   const settle = (what: Promise<void> | void, socket: Socket, id: string): void => {
     what?.catch((error: unknown) => {
@@ -213,7 +213,7 @@ export function createListener(options: ListenerOptions): Listener {
         const cut = setTimeout(() => server.closeAllConnections(), graceMs);
         server.close(() => {
           clearTimeout(cut);
-          detach?.();
+          detach();
           resolve();
         });
       }),

@@ -12,7 +12,7 @@ import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { type Forwarding, type ForwardOptions, forward, type Outcome } from '../../relay/forward.ts';
 import { createListener, type Exchange, type Listener } from '../../relay/listener.ts';
 import { createUpstreams } from '../../relay/upstreams.ts';
-import { testCertificates } from '../support/certificates.ts';
+import { testCertificates, tlsOf } from '../support/certificates.ts';
 import { lenientUpstream } from '../support/lenient-upstream.ts';
 import { rawConnect, rawExchange, readAnswer } from '../support/raw-client.ts';
 import { waitFor } from '../support/wait.ts';
@@ -40,7 +40,7 @@ type Options = Partial<Omit<ForwardOptions, 'body'>> & {
 async function relay(origin: string, options: Options = {}): Promise<Relay> {
   const seen: Relay = { port: 0, outcomes: [], under: [], exchanges: [] };
   const listener: Listener = createListener({
-    tls: { options: () => ({ cert: certs.cert, key: certs.key }) },
+    tls: tlsOf(certs),
     advertised: [],
     async handle(exchange) {
       const { req, res } = exchange;
@@ -579,7 +579,7 @@ describe('silence', () => {
 test('an upstream whose certificate is not trusted gets nothing', async () => {
   let asked = 0;
   const listener = createListener({
-    tls: { options: () => ({ cert: certs.cert, key: certs.key }) },
+    tls: tlsOf(certs),
     advertised: [],
     handle: ({ res }) => {
       asked++;

@@ -4,7 +4,7 @@ import { connect } from 'node:tls';
 import { afterEach, describe, expect, test } from 'vitest';
 import { dropBody } from '../../relay/body.ts';
 import { createListener, type Exchange, type Listener, type Unreadable } from '../../relay/listener.ts';
-import { testCertificates } from '../support/certificates.ts';
+import { testCertificates, tlsOf } from '../support/certificates.ts';
 import { rawConnect, rawExchange, readAnswer } from '../support/raw-client.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -27,7 +27,7 @@ async function start(
 ): Promise<Seen> {
   const seen: Seen = { port: 0, paths: [], unreadable: [] };
   running = createListener({
-    tls: { options: () => ({ cert: certs.cert, key: certs.key }) },
+    tls: tlsOf(certs),
     advertised: ['https://localhost:1'],
     handle(exchange) {
       seen.paths.push(exchange.req.url ?? '');
@@ -255,7 +255,7 @@ test('a certificate that changes is served to the next connection without a rest
   let renew = (): void => {};
   running = createListener({
     tls: {
-      options: () => ({ cert: certs.cert, key: certs.key }),
+      contextOptions: () => ({ cert: certs.cert, key: certs.key }),
       attach(server) {
         renew = () => server.setSecureContext({ cert: other.cert, key: other.key });
         return () => {};

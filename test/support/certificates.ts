@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { TlsSource } from '../../relay/listener.ts';
 
 export interface TestCertificates {
   readonly ca: string;
@@ -29,4 +30,9 @@ export function testCertificates(names = 'DNS:localhost,IP:127.0.0.1'): TestCert
   openssl('x509', '-req', '-in', at('csr.pem'), ...signed, '-out', at('cert.pem'));
   const read = (name: string): string => readFileSync(at(name), 'utf8');
   return { ca: read('ca.pem'), cert: read('cert.pem'), key: read('key.pem'), caFile: at('ca.pem') };
+}
+
+/** As a listener takes it. */
+export function tlsOf({ cert, key }: TestCertificates): TlsSource {
+  return { contextOptions: () => ({ cert, key }), attach: () => () => {} };
 }

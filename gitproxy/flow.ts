@@ -1,0 +1,168 @@
+// What fetches and pushes have in common: an admitted request, how its session's end reaches it, and how it is
+// concluded. Every admitted request is concluded exactly once, whatever became of it: counters, metrics, the session.
+
+import type { Dispatcher } from 'undici';
+import type { AuditEvent } from '../audit/event.ts';
+import type { AuditLog } from '../audit/log.ts';
+import type { Credential } from '../common/credential.ts';
+import { PosternError } from '../common/errors.ts';
+import type { Log } from '../common/log.ts';
+import type { Metrics, RequestResult } from '../common/metrics.ts';
+import type { Forwarding, Outcome } from '../relay/forward.ts';
+import type { Exchange } from '../relay/listener.ts';
+import type { Upstreams, UpstreamTarget } from '../relay/upstreams.ts';
+import type { EndReason, Live, LiveExchange } from '../sessions/session.ts';
+import type { GitGrant, GitPolicy, PushCeiling } from './policy.ts';
+import { event, type Known } from './records.ts';
+import type { Words } from './refusal.ts';
+import type { GitRoute } from './upstream.ts';
+
+/** Silence that ends an exchange; milliseconds. There is no total limit. */
+export interface Patience {
+  /** Until the upstream's answer begins: a large pack may take its server long to check. */
+  readonly headMs: number;
+  /** In the middle of an answer. git's server says something every five seconds. */
+  readonly idleMs: number;
+  /** Between two portions of a push's command list. */
+  readonly commandsMs: number;
+}
+
+export const PATIENCE: Patience = { headMs: 30 * 60_000, idleMs: 10 * 60_000, commandsMs: 60_000 };
+
+export interface FlowDeps {
+  readonly audit: Pick<AuditLog, 'append'>;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly upstreams: Upstreams;
+  /** Where the upstream of a grant is and whom to trust there. */
+  readonly target: (origin: string) => UpstreamTarget;
+  readonly ceiling: PushCeiling;
+  readonly patience: Patience;
+}
+
+/** A request whose session may do what it asks for, refs apart. */
+export interface Admitted {
+  readonly exchange: Exchange;
+  readonly route: GitRoute;
+  readonly live: Live<GitPolicy>;
+  readonly grant: GitGrant;
+  readonly ending: Ending;
+  /** `performance.now()` when its head had arrived. */
+  readonly startedAt: number;
+}
+
+/** The session's end, as it reaches one exchange: at any time, also before anything is under way. */
+export interface Ending {
+  readonly exchange: LiveExchange;
+  why(): EndReason | undefined;
+  /** What an end cuts from now on. */
+  cuts(what: Forwarding): void;
+  /** Called when the end comes while nothing is under way yet. */
+  onEnd(what: () => void): void;
+}
+
+export function createEnding(): Ending {
+  let ended: EndReason | undefined;
+  let under: Forwarding | undefined;
+  let tell: (() => void) | undefined;
+  return {
+    exchange: {
+      end(why) {
+        ended ??= why;
+        if (!under) tell?.();
+        return under?.end(why);
+      },
+    },
+    why: () => ended,
+    cuts(what) {
+      under = what;
+    },
+    onEnd(what) {
+      tell = what;
+    },
+  };
+}
+
+export function knownOf({ exchange, route, live, grant }: Admitted): Known {
+  return { exchange, route, session: live.session, grant };
+}
+
+/** @throws PosternError `upstream_not_listed`: the configuration has changed since the session was issued */
+export function upstreamOf(deps: FlowDeps, { grant }: Admitted): Dispatcher {
+  return deps.upstreams.to(deps.target(grant.upstream));
+}
+
+/** Opens the credential; the session may have ended while that took. @throws PosternError, see `wordsOf` */
+export async function openCredential({ live, grant, ending }: Admitted): Promise<Credential> {
+  const credential = await live.credential(grant.credentialId);
+  if (ending.why() !== undefined) throw new PosternError('gone', 'the session has ended');
+  return credential;
+}
+
+/** What went wrong on our side, for the sandbox: no more than it needs to know. */
+export function wordsOf(error: unknown): Words {
+  const code = error instanceof PosternError ? error.code : undefined;
+  if (code === 'audit_unavailable')
+    return {
+      code: 'audit_unavailable',
+      message: 'the decision cannot be recorded now, so nothing is done; try later',
+    };
+  if (code === 'gone') return endedWords(undefined);
+  return { code: 'guard_unavailable', message: 'the guard cannot decide now; try later' };
+}
+
+export function endedWords(why: EndReason | undefined): Words {
+  if (why === 'shutdown')
+    return { code: 'guard_unavailable', message: 'the guard is shutting down; try again soon' };
+  if (why === 'expired') return { code: 'session_expired', message: 'the session came to its end meanwhile' };
+  return { code: 'unauthenticated', message: 'the session has ended' };
+}
+
+/** A record that nothing waits for; its failure is counted by the log itself. */
+export async function note(deps: Pick<FlowDeps, 'audit' | 'log'>, what: AuditEvent): Promise<void> {
+  try {
+    await deps.audit.append(what, 'written');
+  } catch (error) {
+    deps.log.error({ err: error, exchangeId: what.exchangeId, action: what.action }, 'a record was not kept');
+  }
+}
+
+/** How an exchange counts that was let through to the upstream. */
+export function resultOf({ how }: Outcome): RequestResult {
+  if (how === 'complete' || how === 'client_gone') return 'allowed';
+  return how === 'over_limit' || how === 'ended' ? 'denied' : 'upstream_failed';
+}
+
+/** For an exchange that asked nothing of the upstream. */
+export const NOTHING_MOVED = { bytesUp: 0, bytesDown: 0 } as const;
+
+export function conclude(
+  deps: FlowDeps,
+  admitted: Admitted,
+  result: RequestResult,
+  moved: Pick<Outcome, 'bytesUp' | 'bytesDown'> & { readonly upstreamMs?: number },
+): void {
+  const { metrics } = deps;
+  metrics.request('git', result, (performance.now() - admitted.startedAt) / 1000);
+  if (moved.upstreamMs !== undefined) metrics.upstream('git', moved.upstreamMs / 1000);
+  if (moved.bytesUp > 0) metrics.bytes('git', 'up', moved.bytesUp);
+  if (moved.bytesDown > 0) metrics.bytes('git', 'down', moved.bytesDown);
+  admitted.live.done({
+    denied: result === 'denied',
+    bytesUp: moved.bytesUp,
+    bytesDown: moved.bytesDown,
+  });
+}
+
+/** An admitted request that cannot be served after all: recorded, counted; the caller answers with the words. */
+export async function giveUp(deps: FlowDeps, admitted: Admitted, error: unknown): Promise<Words> {
+  const why = admitted.ending.why();
+  const words = why === undefined ? wordsOf(error) : endedWords(why);
+  if (words.code === 'guard_unavailable' && why === undefined)
+    deps.log.error({ err: error, exchangeId: admitted.exchange.id }, 'a request could not be served');
+  const about = { code: words.code, reason: words.message };
+  await note(deps, event(knownOf(admitted), 'git.rejected', 'error', about));
+  deps.metrics.denial('git', words.code);
+  conclude(deps, admitted, 'denied', NOTHING_MOVED);
+  return words;
+}

@@ -1,0 +1,219 @@
+// A push: its commands are read from the head of the body and judged, all or nothing, before one byte leaves; then the
+// same bytes and the pack behind them go up. A push that is refused, by us or because the upstream failed before it ran,
+// is answered with git's own status report (report.ts): any other answer makes git print `Everything up-to-date`.
+
+import type { Dispatcher } from 'undici';
+import type { Credential } from '../common/credential.ts';
+import type { Refusal } from '../common/reason.ts';
+import { dropBody } from '../relay/body.ts';
+import { forward, type Outcome } from '../relay/forward.ts';
+import { type CommandsRead, readCommands } from './commands.ts';
+import {
+  type Admitted,
+  conclude,
+  endedWords,
+  type FlowDeps,
+  giveUp,
+  knownOf,
+  NOTHING_MOVED,
+  note,
+  openCredential,
+  resultOf,
+  upstreamOf,
+} from './flow.ts';
+import { describePush, judgePush } from './policy.ts';
+import { answerEmpty } from './probe.ts';
+import type { PushHead } from './receive-pack.ts';
+import { event, movement, refRecords } from './records.ts';
+import { lines, sendRefusal, type Words } from './refusal.ts';
+import { createReportReader, refusedReport } from './report.ts';
+import { answerType, buildUpstreamRequest, gitHeaders, judgeAnswer, upstreamFailure } from './upstream.ts';
+
+/** How much of a refused pack is read and dropped, so that git shows our words and not an error of its transport. */
+const DROP_BYTES = 1024 * 1024 * 1024;
+const DROP_IDLE_MS = 30_000;
+
+export async function servePush(deps: FlowDeps, admitted: Admitted): Promise<void> {
+  const { exchange, grant, ending } = admitted;
+  exchange.continueBody();
+  const read = await readCommands(exchange.req, deps.patience.commandsMs, ending);
+  if (read.kind !== 'head') return unread(deps, admitted, read);
+  const { head, chunks } = read;
+  if (head.commands.length === 0) {
+    answerEmpty(deps, admitted);
+    return dropBody(exchange.req, DROP_BYTES, DROP_IDLE_MS);
+  }
+
+  const verdict = judgePush(grant, deps.ceiling, head.commands);
+  if (!verdict.ok) return deny(deps, admitted, head, verdict.refusal, verdict.reasons);
+  const tooLarge = packTooLarge(deps.ceiling.maxPackBytes);
+  if (Number(exchange.req.headers['content-length'] ?? 0) > deps.ceiling.maxPackBytes)
+    return deny(deps, admitted, head, tooLarge, reasonForAll(head, tooLarge));
+
+  const refs = refRecords(head.commands);
+  let credential: Credential;
+  let upstream: Dispatcher;
+  try {
+    upstream = upstreamOf(deps, admitted);
+    await deps.audit.append(event(knownOf(admitted), 'git.push_allowed', 'allow', { refs }), 'durable');
+    credential = await openCredential(admitted);
+  } catch (error) {
+    const words = await giveUp(deps, admitted, error);
+    return answerReport(admitted, head, words, reasonForAll(head, words));
+  }
+  await carry(deps, admitted, head, chunks, { upstream, credential });
+}
+
+async function carry(
+  deps: FlowDeps,
+  admitted: Admitted,
+  head: PushHead,
+  chunks: readonly Buffer[],
+  { upstream, credential }: { readonly upstream: Dispatcher; readonly credential: Credential },
+): Promise<void> {
+  const { exchange, route, grant, ending } = admitted;
+  const { req, res } = exchange;
+  const report = createReportReader(head.capabilities, new Set(head.commands.map(({ ref }) => ref)));
+  const stopCounting = deps.metrics.stream('git', 'push');
+  const under = forward({
+    upstream,
+    ...buildUpstreamRequest(route, credential, grant.username, {
+      userAgent: req.headers['user-agent'],
+      contentLength: req.headers['content-length'],
+    }),
+    req,
+    res,
+    body: { first: chunks, rest: req, maxBytes: deps.ceiling.maxPackBytes },
+    answer: (answer) => judgeAnswer(route, answer, report.transform),
+    headMs: deps.patience.headMs,
+    idleMs: deps.patience.idleMs,
+    dropBytes: DROP_BYTES,
+    // git's server sends the head of its answer before it has read the pack; as long as nothing followed, a report can.
+    lastWords: (outcome) => {
+      if (outcome.sent !== 'head') return undefined;
+      const words = failureWords(deps, admitted, outcome);
+      return reportOf(admitted, head, words, reasonForAll(head, words));
+    },
+  });
+  ending.cuts(under);
+  const outcome = await under.done;
+  stopCounting();
+
+  const failed = outcome.how === 'complete' ? undefined : failureWords(deps, admitted, outcome);
+  const settled = outcome.sent === 'body' || outcome.how === 'complete';
+  const refs = refRecords(head.commands, ({ ref }) => {
+    const reported = report.results.get(ref);
+    if (reported) return reported;
+    return failed && !settled ? { ok: false, reason: `${failed.code}: ${failed.message}` } : undefined;
+  });
+  const about = { refs, ...movement(outcome, admitted.startedAt), ...(failed ? { code: failed.code } : {}) };
+  const unpack = report.unpackError();
+  const records: Promise<void>[] = [];
+  if (failed && outcome.how === 'over_limit') {
+    records.push(note(deps, event(knownOf(admitted), 'git.push_denied', 'deny', about)));
+    deps.metrics.denial('git', failed.code);
+  }
+  const decision = failed ? 'error' : 'allow';
+  const more = unpack === undefined ? {} : { reason: `the upstream could not unpack: ${unpack}` };
+  records.push(note(deps, event(knownOf(admitted), 'git.push_result', decision, { ...about, ...more })));
+  conclude(deps, admitted, resultOf(outcome), outcome);
+  if (failed && outcome.sent === 'nothing' && outcome.how !== 'client_gone')
+    await answerReport(admitted, head, failed, reasonForAll(head, failed));
+  await Promise.all(records);
+}
+
+function packTooLarge(limit: number): Refusal {
+  return {
+    code: 'pack_too_large',
+    rule: 'git.push.maxPackBytes',
+    message: `the push is larger than ${limit} bytes, the most that the deployment takes`,
+  };
+}
+
+function failureWords(deps: FlowDeps, { route, grant }: Admitted, outcome: Outcome): Words {
+  if (outcome.how === 'over_limit') return packTooLarge(deps.ceiling.maxPackBytes);
+  if (outcome.how === 'ended') return endedWords(outcome.why);
+  const { remedies, ...failure } = upstreamFailure(route, grant.upstream, outcome);
+  if (outcome.how === 'declined') return { ...failure, more: remedies };
+  return {
+    ...failure,
+    more: [...remedies, 'whether the push has landed is not known: fetch before you push again'],
+  };
+}
+
+/** No command list came that could be judged. */
+async function unread(
+  deps: FlowDeps,
+  admitted: Admitted,
+  read: Exclude<CommandsRead, { kind: 'head' }>,
+): Promise<void> {
+  const { exchange } = admitted;
+  if (read.kind === 'gone') return conclude(deps, admitted, 'allowed', NOTHING_MOVED);
+  if (read.kind === 'ended') return sendRefusal(exchange, await giveUp(deps, admitted, undefined));
+  const { refusal, capabilities } = read.error;
+  const action = refusal.code === 'malformed_request' ? 'git.rejected' : 'git.push_denied';
+  const about = { code: refusal.code, reason: refusal.message };
+  await note(deps, event(knownOf(admitted), action, 'deny', about));
+  deps.metrics.denial('git', refusal.code);
+  conclude(deps, admitted, 'denied', NOTHING_MOVED);
+  // A list that can be read in part is answered in git's words; anything else is no push at all.
+  const unpack = `${refusal.code}: ${refusal.message}`;
+  const body =
+    capabilities && refusal.code !== 'malformed_request'
+      ? refusedReport(capabilities, [], lines(refusal, exchange.id), unpack)
+      : undefined;
+  if (body) return sendReport(admitted, body);
+  return sendRefusal(exchange, refusal);
+}
+
+async function deny(
+  deps: FlowDeps,
+  admitted: Admitted,
+  head: PushHead,
+  refusal: Refusal,
+  reasons: readonly string[],
+): Promise<void> {
+  const refs = refRecords(head.commands, (_command, i) => ({
+    ok: false,
+    reason: reasons[i] ?? refusal.message,
+  }));
+  const about = { refs, code: refusal.code, status: 200, reason: `${refusal.rule}: ${refusal.message}` };
+  await note(deps, event(knownOf(admitted), 'git.push_denied', 'deny', about));
+  deps.metrics.denial('git', refusal.code);
+  conclude(deps, admitted, 'denied', NOTHING_MOVED);
+  const more = [`this session may ${describePush(admitted.grant, deps.ceiling)}`];
+  await answerReport(admitted, head, { ...refusal, more }, reasons);
+}
+
+function reasonForAll(head: PushHead, { message, code }: Words): string[] {
+  return head.commands.map(() => `${code}: ${message}`);
+}
+
+function reportOf(
+  { exchange }: Admitted,
+  head: PushHead,
+  words: Words,
+  reasons: readonly string[],
+): Buffer | undefined {
+  const refs = head.commands.map(({ ref }, i) => [ref, reasons[i] ?? words.message] as const);
+  return refusedReport(head.capabilities, refs, lines(words, exchange.id));
+}
+
+async function answerReport(
+  admitted: Admitted,
+  head: PushHead,
+  words: Words,
+  reasons: readonly string[],
+): Promise<void> {
+  const body = reportOf(admitted, head, words, reasons);
+  if (body) await sendReport(admitted, body);
+  else await sendRefusal(admitted.exchange, words);
+}
+
+async function sendReport({ exchange, route }: Admitted, body: Buffer): Promise<void> {
+  const { req, res } = exchange;
+  if (res.destroyed || res.headersSent) return;
+  res.writeHead(200, [...gitHeaders(answerType(route)), 'Content-Length', String(body.length)]);
+  res.end(body);
+  await dropBody(req, DROP_BYTES, DROP_IDLE_MS);
+}
