@@ -2,17 +2,13 @@
 // that says what to do, on standard error; with --json the same as a problem document. Exit: 0 done, 1 failed,
 // 2 wrong usage, 3 refused by policy.
 
-import { readFileSync } from 'node:fs';
 import { ERROR_CODES, PosternError } from '../common/errors.ts';
 import { commands } from './commands.ts';
 import { createContext } from './context.ts';
 import { helpText } from './help.ts';
 import { jsonText, printable } from './output.ts';
 import { type Parsed, parse } from './parse.ts';
-
-export const VERSION: string = JSON.parse(
-  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
-).version;
+import { VERSION } from './version.ts';
 
 async function main(argv: readonly string[]): Promise<number> {
   let parsed: Parsed | undefined;
@@ -37,7 +33,10 @@ function print(text: string): number {
 
 function sentence(error: PosternError): string {
   const lines = error.message.split('\n').map(printable).join('\n');
-  return `postern: ${lines}\n${error.remedy ? `  ${printable(error.remedy)}\n` : ''}`;
+  // Some rooms say the remedy in the message itself.
+  const remedy =
+    error.remedy !== undefined && !error.message.includes(error.remedy) ? error.remedy : undefined;
+  return `postern: ${lines}\n${remedy ? `  ${printable(remedy)}\n` : ''}`;
 }
 
 async function problemText(error: PosternError): Promise<string> {
@@ -48,8 +47,13 @@ async function problemText(error: PosternError): Promise<string> {
 /** Its message may quote what it was working on, so only its kind and its place are told. */
 function unforeseen(error: unknown): PosternError {
   const kind = error instanceof Error ? ('code' in error ? String(error.code) : error.name) : typeof error;
-  const place = error instanceof Error ? /^ +at .*?([\w.-]+\/[\w.-]+:\d+):\d+\)?$/m.exec(error.stack ?? '')?.[1] : undefined;
-  return new PosternError('internal', `The command failed: ${kind}${place ? ` at ${place}` : ''}.`, { cause: error });
+  const place =
+    error instanceof Error
+      ? /^ +at .*?([\w.-]+\/[\w.-]+:\d+):\d+\)?$/m.exec(error.stack ?? '')?.[1]
+      : undefined;
+  return new PosternError('internal', `The command failed: ${kind}${place ? ` at ${place}` : ''}.`, {
+    cause: error,
+  });
 }
 
 // `postern audit list | head`: the reader has enough, which is no failure.

@@ -163,8 +163,20 @@ export const explainRequest = z.strictObject({
     .string()
     .regex(/^[A-Z]{1,16}$/)
     .optional()
-    .describe('default: GET, or POST where the path takes nothing else'),
-  path: z.string().min(1).max(16384).describe('as the client would send it, query included'),
+    .describe('default: what the client would use for the path'),
+  path: z
+    .string()
+    .min(1)
+    .max(16384)
+    .describe('as the client would send it, query included; for git also acme/tool'),
+  refs: z
+    .array(
+      z.strictObject({ ref: z.string().min(1).max(1024), operation: z.enum(['create', 'update', 'delete']) }),
+    )
+    .min(1)
+    .max(1000)
+    .optional()
+    .describe('of a push, to be judged too'),
 });
 
 export const explainAnswer = z.object({

@@ -26,9 +26,14 @@ export interface SessionDeps {
 }
 
 export type Explain = (
-  session: Session,
-  request: { readonly method?: string; readonly path: string },
-) => Explanation | Promise<Explanation>;
+  sessionId: string,
+  request: {
+    readonly method?: string;
+    readonly path: string;
+    /** Of a push. */
+    readonly refs?: readonly { readonly ref: string; readonly operation: 'create' | 'update' | 'delete' }[];
+  },
+) => Promise<Explanation>;
 
 export function sessionRoutes(deps: SessionDeps): Route[] {
   const view = ({ session, counters }: { session: Session; counters: Counters }) =>
@@ -132,7 +137,7 @@ export function sessionRoutes(deps: SessionDeps): Route[] {
       body: shape.explainRequest,
       answer: shape.explainAnswer,
       async run({ params, body }) {
-        const { guard, method, path } = body;
+        const { guard, method, path, refs } = body;
         const { session } = (await deps.sessions.get(params.id)) ?? unknownSession();
         if (session.guard !== guard)
           throw new PosternError('invalid_input', `The session is one of the ${session.guard} guard.`, {
@@ -140,7 +145,7 @@ export function sessionRoutes(deps: SessionDeps): Route[] {
             remedy: `Ask postern explain ${session.guard}.`,
           });
         const explain = deps.explain[guard] ?? off(guard);
-        return explain(session, { path, ...present({ method }) });
+        return explain(params.id, { path, ...present({ method, refs }) });
       },
     }),
     route({

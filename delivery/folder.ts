@@ -5,7 +5,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { chmod, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { chmod, lstat, mkdir, open, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Credential } from '../common/credential.ts';
 import { PosternError } from '../common/errors.ts';
@@ -18,6 +18,8 @@ export interface Folder {
   /** What an earlier parcel in it said; empty in a fresh folder. */
   readonly env: Environment;
   write(parcel: Parcel): Promise<void>;
+  /** Takes the folder away again where it was made for this and nothing is in it. */
+  discard(): Promise<void>;
 }
 
 /**
@@ -26,7 +28,8 @@ export interface Folder {
  */
 export async function openFolder(path: string, key = '--out'): Promise<Folder> {
   const dir = resolve(path);
-  const env = (await makeFresh(dir, key)) ? {} : await adopt(dir, key);
+  const fresh = await makeFresh(dir, key);
+  const env = fresh ? {} : await adopt(dir, key);
   return {
     dir,
     env,
@@ -36,6 +39,9 @@ export async function openFolder(path: string, key = '--out'): Promise<Folder> {
         const content = files[name];
         if (content) await place(dir, name, content);
       }
+    },
+    async discard() {
+      if (fresh) await rmdir(dir).catch(() => {});
     },
   };
 }

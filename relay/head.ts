@@ -66,7 +66,7 @@ function malformed(rule: string, message: string): Refusal {
 
 /**
  * The names that a client may put into Host: those of the advertised URLs with their ports (the scheme's own port may
- * be left out), the address that is listened on, and loopback with the real port.
+ * be left out; 0 is the real one), the address that is listened on, and loopback with the real port.
  */
 export function ownHosts(
   advertised: readonly string[],
@@ -80,7 +80,8 @@ export function ownHosts(
   };
   for (const text of advertised) {
     const url = new URL(text);
-    add(url.hostname.toLowerCase(), url.port || (url.protocol === 'http:' ? '80' : '443'));
+    const at = url.port === '0' ? String(port) : url.port;
+    add(url.hostname.toLowerCase(), at || (url.protocol === 'http:' ? '80' : '443'));
   }
   for (const name of ['localhost', '127.0.0.1', '[::1]']) add(name, String(port));
   if (address !== '0.0.0.0' && address !== '::')

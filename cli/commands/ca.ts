@@ -35,7 +35,9 @@ export async function bundle(context: Context): Promise<number> {
 
 async function pem(context: Context): Promise<string> {
   if (context.remote) return (await (await context.client()).ca()).pem;
-  const { dataDir } = await context.config();
+  const { dataDir, git, kube } = await context.config();
+  // An operator's own certificate comes with an authority that is not in the file; only the server knows it.
+  if (git.tls || kube.tls) return (await (await context.client()).ca()).pem;
   try {
     return await readFile(join(dataDir, 'ca.pem'), 'utf8');
   } catch (cause) {

@@ -1,12 +1,14 @@
 // `explain git|kube`: what a guard would decide for a session, without doing it. Exit 0 whatever the decision would be:
 // nothing was refused, a question was answered.
 
+import type { ControlClient } from '../../control/client.ts';
 import type { Explanation } from '../../sessions/guards.ts';
 import type { Context } from '../command.ts';
 import { facts, jsonText } from '../output.ts';
 
 export async function explainGit(context: Context): Promise<number> {
-  return explain(context, 'git', { path: context.args[0] ?? '' });
+  const refs = context.all('ref').map(readRef);
+  return explain(context, 'git', { path: context.args[0] ?? '', ...(refs.length > 0 && { refs }) });
 }
 
 export async function explainKube(context: Context): Promise<number> {
@@ -16,11 +18,15 @@ export async function explainKube(context: Context): Promise<number> {
   });
 }
 
-async function explain(
-  context: Context,
-  guard: 'git' | 'kube',
-  request: { method?: string; path: string },
-): Promise<number> {
+/** `refs/heads/x`, or with `create:`, `update:` or `delete:` in front; an update where nothing is said. */
+function readRef(text: string): NonNullable<Question['refs']>[number] {
+  const [, operation = 'update', ref = ''] = /^(?:(create|update|delete):)?(.*)$/s.exec(text) ?? [];
+  return { ref, operation: operation as 'create' | 'update' | 'delete' };
+}
+
+type Question = Omit<Parameters<ControlClient['explain']>[1], 'guard'>;
+
+async function explain(context: Context, guard: 'git' | 'kube', request: Question): Promise<number> {
   const client = await context.client();
   const answer = await client.explain(context.flag('session') ?? '', { guard, ...request });
   context.out(context.json ? jsonText(answer) : describe(answer));

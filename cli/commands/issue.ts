@@ -88,7 +88,10 @@ async function deliver(context: Context, issue: (client: ControlClient) => Promi
   const client = await context.client();
   const wanted = context.flag('out');
   const asked = wanted === undefined ? undefined : await openFolder(wanted);
-  const { answer, share, hint } = await issue(client);
+  const { answer, share, hint } = await issue(client).catch(async (error: unknown) => {
+    await asked?.discard();
+    throw error;
+  });
   let folder: Folder | undefined;
   try {
     folder = asked ?? (context.json ? undefined : await privateFolder(context.env));

@@ -55,7 +55,9 @@ export async function revoke(context: Context): Promise<number> {
   } else {
     const answer = await client.revokeLease(lease);
     context.out(
-      context.json ? jsonText(answer) : `${answer.revoked.length} sessions of ${answer.leaseId} have ended\n`,
+      context.json
+        ? jsonText(answer)
+        : `Ended, of ${answer.leaseId}: ${answer.revoked.join(' ') || 'none was live'}\n`,
     );
   }
   return 0;

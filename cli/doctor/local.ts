@@ -1,11 +1,11 @@
 // What can be seen without a server: the runtime, the data folder, where the passphrase lies, the files and programs
 // that the configuration names.
 
-import { constants } from 'node:fs';
-import { access, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { isLoopback } from '../config-address.ts';
+import { configFileProblems } from '../config-files.ts';
 import { type Check, fail, ok, warn } from './check.ts';
 
 export async function localChecks(config: Config): Promise<Check[]> {
@@ -13,8 +13,9 @@ export async function localChecks(config: Config): Promise<Check[]> {
     ...config.warnings.map(({ key, message }) => warn(key, message, 'Change it in the configuration.')),
     await dataFolder(config),
     await passphrase(config),
-    ...(await namedFiles(config)),
-    ...(await plugins(config)),
+    ...(await configFileProblems(config)).map(({ key, message }) =>
+      fail(key, message, 'Mend the file, or name another.'),
+    ),
     ...reach(config),
   ];
 }
@@ -22,7 +23,8 @@ export async function localChecks(config: Config): Promise<Check[]> {
 async function dataFolder({ dataDir }: Config): Promise<Check> {
   const found = await stat(dataDir).catch(() => undefined);
   if (!found) return warn('dataDir', `${dataDir} does not exist yet.`, 'postern serve makes it.');
-  if (!found.isDirectory()) return fail('dataDir', `${dataDir} is not a folder.`, 'Name a folder in dataDir.');
+  if (!found.isDirectory())
+    return fail('dataDir', `${dataDir} is not a folder.`, 'Name a folder in dataDir.');
   if ((found.mode & 0o077) !== 0)
     return fail(
       'dataDir',
@@ -44,48 +46,13 @@ async function passphrase({ secretKey, dataDir }: Config): Promise<Check> {
     );
   if (!('file' in secretKey)) return ok(name, 'env' in secretKey ? `variable ${secretKey.env}` : 'a Secret');
   const found = await stat(secretKey.file).catch(() => undefined);
-  if (!found) return fail(name, `${secretKey.file} does not exist or can't be read.`, 'Put the passphrase there.');
+  if (!found)
+    return fail(name, `${secretKey.file} does not exist or can't be read.`, 'Put the passphrase there.');
   if ((found.mode & 0o077) !== 0)
     return warn(name, `${secretKey.file} is open to other users.`, `chmod 600 ${secretKey.file}`);
   if (secretKey.file.startsWith(`${dataDir}/`))
     return warn(name, `${secretKey.file} lies beside the data that it protects.`, 'Keep it outside dataDir.');
   return ok(name, secretKey.file);
-}
-
-async function namedFiles({ git, kube, control }: Config): Promise<Check[]> {
-  const files: [string, string | undefined][] = [
-    ...git.upstreams.map(({ caFile }, i): [string, string | undefined] => [`git.upstreams[${i}].caFile`, caFile]),
-    ...[git, kube, control].flatMap(({ tls }, i): [string, string | undefined][] => {
-      const section = ['git', 'kube', 'control'][i];
-      return [
-        [`${section}.tls.certFile`, tls?.certFile],
-        [`${section}.tls.keyFile`, tls?.keyFile],
-        [`${section}.tls.caFile`, tls?.caFile],
-      ];
-    }),
-  ];
-  const checks = files.map(async ([key, path]): Promise<Check[]> => {
-    if (path === undefined) return [];
-    const readable = await access(path, constants.R_OK).then(
-      () => true,
-      () => false,
-    );
-    return [readable ? ok(key, path) : fail(key, `${path} can't be read.`, 'Put the file there, or name another.')];
-  });
-  return (await Promise.all(checks)).flat();
-}
-
-async function plugins({ kube }: Config): Promise<Check[]> {
-  return Promise.all(
-    kube.execPlugins.map(async (path) =>
-      (await access(path, constants.X_OK).then(
-        () => true,
-        () => false,
-      ))
-        ? ok('kube.execPlugins', path)
-        : fail('kube.execPlugins', `${path} can't be run.`, 'Install it, or take it off the list.'),
-    ),
-  );
 }
 
 /** An address that only this machine reaches serves sandboxes of this machine only; often that is not what is meant. */

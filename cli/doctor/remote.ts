@@ -1,7 +1,7 @@
 // What is seen by asking: the server at the socket, the guards at the addresses that sandboxes are told, the upstreams.
 
 import { readFile } from 'node:fs/promises';
-import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { PosternError } from '../../common/errors.ts';
@@ -43,7 +43,11 @@ async function guard(name: string, advertise: string, ca: string | undefined): P
   const failure = await handshake(new URL(advertise), ca);
   return failure === undefined
     ? ok(name, `${advertise} answers with a certificate of ca.pem`)
-    : fail(name, `${advertise} can't be used from here (${failure}).`, 'See that the name leads to this server.');
+    : fail(
+        name,
+        `${advertise} can't be used from here (${failure}).`,
+        'See that the name leads to this server.',
+      );
 }
 
 async function upstream({ url, caFile }: Config['git']['upstreams'][number], i: number): Promise<Check[]> {
@@ -68,7 +72,12 @@ function handshake(url: URL, ca: string | undefined): Promise<string | undefined
   return new Promise((resolve) => {
     const socket: Socket =
       url.protocol === 'https:'
-        ? connectTls({ host, port, servername: host, ...(ca === undefined ? {} : { ca }) })
+        ? connectTls({
+            host,
+            port,
+            ...(isIP(host) ? {} : { servername: host }),
+            ...(ca === undefined ? {} : { ca }),
+          })
         : connectPlain({ host, port });
     const end = (failure: string | undefined): void => {
       socket.destroy();

@@ -90,11 +90,11 @@ export async function world(): Promise<World> {
       now: () => NOW,
       records: { as: (_actor, what) => what() },
       explain: {
-        git: (session, request) => ({
+        git: async (id, request) => ({
           decision: 'deny',
           code: 'push_not_allowed',
           rule: 'permissions',
-          reason: `${session.id} may read only`,
+          reason: `${id} may read only`,
           request: { method: request.method ?? 'GET', repo: 'acme/tool' },
         }),
       },

@@ -100,6 +100,19 @@ describe('a folder', () => {
     await expect(openFolder(join(base, 'out'))).rejects.toMatchObject({ code: 'conflict' });
   });
 
+  test('that was made for nothing is taken away again; one that was there, or has files, stays', async () => {
+    await (await openFolder(join(base, 'out'))).discard();
+    expect(existsSync(join(base, 'out'))).toBe(false);
+    mkdirSync(join(base, 'out'));
+    const found = await openFolder(join(base, 'out'));
+    await found.discard();
+    expect(existsSync(join(base, 'out'))).toBe(true);
+    const made = await openFolder(join(base, 'other'));
+    await made.write(of('x'));
+    await made.discard();
+    expect(readdirSync(join(base, 'other'))).toHaveLength(3);
+  });
+
   test('that can not be made is an error that names the flag', async () => {
     writeFileSync(join(base, 'file'), '');
     await expect(openFolder(join(base, 'file/out'))).rejects.toMatchObject({

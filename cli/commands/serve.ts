@@ -1,0 +1,40 @@
+// `serve`: runs until it is told to stop. The first SIGTERM or SIGINT drains; a second one exits at once.
+
+import type { Context } from '../command.ts';
+import { VERSION } from '../version.ts';
+import { startServer } from '../wiring.ts';
+
+/** A signal to a whole process group arrives twice where a launcher passes it on as well. */
+const SAME_SIGNAL_MS = 300;
+
+export async function serve(context: Context): Promise<number> {
+  const config = await context.config();
+  const stop = signalled();
+  const server = await startServer(config, VERSION);
+  const { log } = server;
+  const crash = (error: unknown): void => {
+    log.error({ err: error }, 'the server failed in a way that nobody foresaw, and ends');
+    void log.flush().finally(() => process.exit(1));
+  };
+  process.on('uncaughtException', crash).on('unhandledRejection', crash);
+  log.announce({ ...server.addresses, version: VERSION }, 'ready');
+  await stop;
+  log.info({}, 'stopping');
+  await server.stop();
+  // Whatever still holds the event loop (a socket that the system keeps) must not hold the process.
+  process.exit(0);
+}
+
+/** Resolves at the first signal; from then on the next one ends the process. */
+function signalled(): Promise<void> {
+  return new Promise((resolve) => {
+    let first: number | undefined;
+    const on = (signal: NodeJS.Signals): void => {
+      if (first === undefined) {
+        first = performance.now();
+        resolve();
+      } else if (performance.now() - first > SAME_SIGNAL_MS) process.exit(signal === 'SIGINT' ? 130 : 143);
+    };
+    process.on('SIGTERM', on).on('SIGINT', on);
+  });
+}
