@@ -71,6 +71,32 @@ export interface RefRecord {
   readonly reason?: string;
 }
 
+/** In `audit.gap`: what the chain lacks or cannot vouch for. Written by the log itself, never by a room. */
+export interface GapRecord {
+  /**
+   * `dropped`: events that could not be written. `late`: events written after their caller had been told that they
+   * were not. `torn`: a last line that a killed process or a full disk left unfinished. `file_replaced`: the segment
+   * was deleted, replaced, cut or written to by something else while it was open. `tail_missing`: the chain ends
+   * before its last signed checkpoint. `checkpoint_mismatch`: the checkpointed record is not the one in the chain.
+   */
+  readonly cause: 'dropped' | 'late' | 'torn' | 'file_replaced' | 'tail_missing' | 'checkpoint_mismatch';
+  /** Of events; absent where it cannot be known. */
+  readonly count?: number;
+  /** RFC 3339, of the first and the last event concerned. */
+  readonly first?: string;
+  readonly last?: string;
+  readonly firstSeq?: number;
+  readonly lastSeq?: number;
+}
+
+/** In `audit.retention`: the last of the records that were removed, to which the rest of the chain is linked. */
+export interface AnchorRecord {
+  readonly lastSeq: number;
+  readonly lastHash: string;
+  /** How many records went. */
+  readonly count: number;
+}
+
 /** Absent fields are left out of the record. Times are RFC 3339 UTC. */
 export interface AuditEvent {
   readonly action: Action;
@@ -104,6 +130,8 @@ export interface AuditEvent {
   readonly repo?: string | undefined;
   readonly service?: string | undefined;
   readonly refs?: readonly RefRecord[] | undefined;
+  /** How many more refs the push named than the record keeps. */
+  readonly refsOmitted?: number | undefined;
   readonly verb?: string | undefined;
   readonly apiGroup?: string | undefined;
   readonly resource?: string | undefined;
@@ -116,6 +144,8 @@ export interface AuditEvent {
   readonly durationMs?: number | undefined;
   readonly sourceIp?: string | undefined;
   readonly userAgent?: string | undefined;
+  readonly gap?: GapRecord | undefined;
+  readonly anchor?: AnchorRecord | undefined;
 }
 
 export interface AuditRecord extends AuditEvent {

@@ -27,17 +27,30 @@ export interface Redactor {
   value(value: unknown): unknown;
 }
 
+const SHORT = 256;
+const MOST_CLEAN = 8192;
+
 /** Half-open: [start, end). */
 export type Span = readonly [start: number, end: number];
 
 export function createRedactor(): Redactor {
   const index = createValueIndex();
   const held = new Map<string, { count: number; parts: readonly string[] }>();
+  // Ids, names and user agents come again and again: short texts that were clean are not searched twice. Emptied
+  // when something new comes into custody.
+  const clean = new Set<string>();
 
   function text(input: string): string {
+    const short = input.length <= SHORT;
+    if (short && clean.has(input)) return input;
     const spans = index.spans(input);
     patternSpans(input, spans);
-    return spans.length === 0 ? input : replace(input, spans);
+    if (spans.length > 0) return replace(input, spans);
+    if (short) {
+      if (clean.size >= MOST_CLEAN) clean.clear();
+      clean.add(input);
+    }
+    return input;
   }
 
   return {
@@ -49,6 +62,7 @@ export function createRedactor(): Redactor {
       }
       const parts = [...new Set([value, ...credentialsIn(value)])];
       held.set(value, { count: 1, parts });
+      clean.clear();
       for (const part of parts) index.add(part);
     },
     remove(value) {

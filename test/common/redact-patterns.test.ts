@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createRedactor } from '../../common/redact.ts';
 
@@ -92,56 +91,6 @@ test.each([
   '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----',
 ])('ordinary words are left alone: %s', (text) => {
   expect(redactor.text(text)).toBe(text);
-});
-
-const hostile = fc.string({
-  unit: fc.constantFrom(
-    'token',
-    'password',
-    '=',
-    ':',
-    ' ',
-    '"',
-    '\\',
-    '\n',
-    '--',
-    'ghp_',
-    'eyJ',
-    'Bearer ',
-    '://',
-    '@',
-    'x-',
-    '-',
-    'aB3',
-    'PRIVATE KEY',
-    '-----BEGIN ',
-    '-----END ',
-    'cookie',
-    '[',
-    ']',
-    "'",
-  ),
-  maxLength: 60,
-});
-
-test('redacting is stable: what came out clean stays as it is', () => {
-  fc.assert(
-    fc.property(hostile, (text) => {
-      const once = redactor.text(text);
-      expect(redactor.text(once).replaceAll('[redacted]', '')).toBe(once.replaceAll('[redacted]', ''));
-    }),
-    { numRuns: 300 },
-  );
-});
-
-test('joined by newlines, a text that needs redaction never looks clean', () => {
-  fc.assert(
-    fc.property(fc.array(hostile, { maxLength: 6 }), (texts) => {
-      const joined = texts.join('\n');
-      if (redactor.text(joined) === joined) for (const text of texts) expect(redactor.text(text)).toBe(text);
-    }),
-    { numRuns: 500 },
-  );
 });
 
 test('no text of a stranger takes more than linear time', () => {
