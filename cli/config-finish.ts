@@ -45,7 +45,7 @@ export function finish(
       git: {
         enabled: git.enabled,
         listen: git.listen,
-        advertise: git.advertise,
+        advertise: git.advertise ?? undefined,
         upstreams: git.upstreams.map((upstream) => ({
           url: upstream.url,
           caFile: maybePath(upstream.caFile),
@@ -62,7 +62,7 @@ export function finish(
       kube: {
         enabled: kube.enabled,
         listen: kube.listen,
-        advertise: kube.advertise,
+        advertise: kube.advertise ?? undefined,
         ceiling: kube.ceiling,
         execPlugins: kube.execPlugins,
         maxBodyBytes: kube.maxBodyBytes,

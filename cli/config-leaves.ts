@@ -74,7 +74,9 @@ export const advertise = () =>
     'an https:// origin that sandboxes can reach, for example https://guard.example.com:8443, with no path and no user',
     (value) => origin(value, ['https:'])?.origin,
     'url',
-  ).optional();
+  )
+    .nullable()
+    .prefault(null);
 
 export const upstreamUrl = () =>
   text(
