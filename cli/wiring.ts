@@ -28,7 +28,7 @@ import { openStore } from '../store/open.ts';
 import { type Closers, createClosers } from './closers.ts';
 import { clusterSecrets } from './cluster-secret.ts';
 import type { Config, TlsFiles } from './config.ts';
-import { advertisedUrl, formatListen, hostOf, type Listen } from './config-address.ts';
+import { advertisedUrl, formatListen, hostOf, type Listen, servedNames } from './config-address.ts';
 import { configFileProblems } from './config-files.ts';
 import { ConfigError } from './config-problems.ts';
 import { startControl } from './control-fronts.ts';
@@ -248,12 +248,8 @@ async function openCertificates(
   parts: Omit<Parameters<typeof openAuthority>[0], 'names' | 'dataDir'>,
 ): Promise<Certificates> {
   const { git, kube, control } = config;
-  const names = [git, kube, control].flatMap((section) => [
-    ...(section.listen ? [section.listen.host] : []),
-    ...('advertise' in section && section.advertise ? [hostOf(section.advertise)] : []),
-  ]);
   const authority = closers.keep(
-    await openAuthority({ ...parts, names: unique(names).filter(isNameable), dataDir: config.dataDir }),
+    await openAuthority({ ...parts, names: servedNames(git, kube, control), dataDir: config.dataDir }),
     (one) => one.close(),
   );
   const source = async (
@@ -280,11 +276,6 @@ async function openCertificates(
     control: control.listen && (await source(control, 'control.tls')),
     all: new Set(guards),
   };
-}
-
-/** A wildcard address is nobody's name. */
-function isNameable(host: string): boolean {
-  return host !== '0.0.0.0' && host !== '::';
 }
 
 /** Read at each use: where the configuration leaves the port open, it is known once the guard listens. */
