@@ -1,4 +1,4 @@
-// The tables of docs/reference/api.md, made from the routes' own schemas.
+// The calls in docs/reference/api.md, made from the routes' own schemas.
 
 import { z } from 'zod';
 import { holders } from './roles.ts';
@@ -8,12 +8,17 @@ import { controlRoutes } from './routes.ts';
 /** The routes as a reference needs them: described, never called, so that nothing has to stand behind them. */
 const described = (): Route[] => controlRoutes({} as Parameters<typeof controlRoutes>[0]);
 
-export function apiTable(): string {
-  const rows = described().map(
-    (route) =>
-      `| \`${route.method} ${route.path}\` | ${route.summary} | ${takes(route)} | ${route.status} ${answers(route)} | ${holders(route.right).join(', ')} |`,
-  );
-  return ['| call | does | takes | answers | roles |', '| --- | --- | --- | --- | --- |', ...rows].join('\n');
+/** One section a call: what it does, takes and answers. */
+export function apiSections(): string {
+  return described().map(section).join('\n\n');
+}
+
+function section(route: Route): string {
+  const lines = [`${route.summary}. Roles: ${holders(route.right).join(', ')}.`, ''];
+  const sent = takes(route);
+  if (sent) lines.push(`    ${sent}`);
+  lines.push(`    → ${route.status} ${answers(route)}`);
+  return [`### \`${route.method} ${route.path}\``, '', ...lines].join('\n');
 }
 
 interface Shape {
@@ -28,11 +33,11 @@ function takes({ schemas, optionalBody }: Route): string {
     ? `?${Object.keys(shapeOf(schemas.query, 'input').properties ?? {}).join(', ')}`
     : '';
   const body = schemas.body ? `${write(shapeOf(schemas.body, 'input'))}${optionalBody ? '?' : ''}` : '';
-  return code([query, body].filter(Boolean).join(' '));
+  return [query, body].filter(Boolean).join(' ');
 }
 
 function answers({ schemas }: Route): string {
-  return code(write(shapeOf(schemas.answer, 'output')));
+  return write(shapeOf(schemas.answer, 'output'));
 }
 
 function shapeOf(schema: z.ZodType, io: 'input' | 'output'): Shape {
@@ -43,11 +48,7 @@ function shapeOf(schema: z.ZodType, io: 'input' | 'output'): Shape {
 function write(shape: Shape): string {
   const parts = Object.entries(shape.properties ?? {}).map(([name, member]) => {
     const inner = member.items ? `[${write(member.items)}]` : write(member);
-    return `${name}${shape.required?.includes(name) === false ? '?' : ''}${inner}`;
+    return `${name}${shape.required?.includes(name) ? '' : '?'}${inner}`;
   });
   return parts.length === 0 ? '' : `{${parts.join(', ')}}`;
-}
-
-function code(text: string): string {
-  return text === '' ? '' : `\`${text.replaceAll('|', '\\|')}\``;
 }
