@@ -7,12 +7,12 @@
 import { PosternError } from '../common/errors.ts';
 import { type Caller, requireActor } from './caller.ts';
 import type { Context } from './context.ts';
-import { SETS } from './context.ts';
 import { draftGrant, grantEvent } from './grants/create.ts';
 import { writeGrant } from './grants/grant.ts';
 import { ENV_NAME } from './kinds/env.ts';
 import { prepareSecret, recordMint } from './secrets/mint.ts';
 import { nameRow } from './secrets/secret.ts';
+import { SETS } from './sets.ts';
 
 export interface ImportResult {
   readonly imported: readonly string[];

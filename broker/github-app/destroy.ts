@@ -8,7 +8,9 @@ import { Credential } from '../../common/credential.ts';
 import { newId } from '../../common/ids.ts';
 import type { Row, Write } from '../../store/store.ts';
 import { fromBody, toBody } from '../body.ts';
-import { type Context, reasonOf, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { reasonOf } from '../failure.ts';
+import { SETS } from '../sets.ts';
 import type { StoredToken } from './token-row.ts';
 
 type Base = Omit<Context, 'appTokens'>;

@@ -6,7 +6,7 @@ import type { Envelope } from '../../keyring/envelope.ts';
 import type { Row, Write } from '../../store/store.ts';
 import { fromBody, toBody } from '../body.ts';
 import { compact } from '../compact.ts';
-import { SETS } from '../context.ts';
+import { SETS } from '../sets.ts';
 import type { TokenScope } from './scope.ts';
 
 export interface StoredToken {

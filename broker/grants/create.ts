@@ -9,12 +9,14 @@ import type { Write } from '../../store/store.ts';
 import { type Caller, requireActor } from '../caller.ts';
 import { compact } from '../compact.ts';
 import { type Constraints, parseConstraints, summarise } from '../constraints/constraints.ts';
-import { ATTEMPTS, busy, type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { ATTEMPTS, busy } from '../failure.ts';
 import { rulesOf } from '../kinds/kinds.ts';
 import { looksSecret } from '../safe-ref.ts';
 import { findSpendable } from '../secrets/find.ts';
 import { isPersonal } from '../secrets/ownership.ts';
 import type { Secret } from '../secrets/secret.ts';
+import { SETS } from '../sets.ts';
 import { formatSubject, isWildcard, parseSubject, type Subject } from '../subject.ts';
 import { type Grant, writeGrant } from './grant.ts';
 

@@ -8,9 +8,9 @@ import type { Row, Write } from '../../store/store.ts';
 import { fromBody, toBody } from '../body.ts';
 import { compact } from '../compact.ts';
 import { type Constraints, parseConstraints } from '../constraints/constraints.ts';
-import { SETS } from '../context.ts';
 import { KINDS, type Kind } from '../kind.ts';
 import type { GrantOf } from '../material.ts';
+import { SETS } from '../sets.ts';
 import { formatSubject, parseSubject, type Subject, subjectKey } from '../subject.ts';
 
 export interface Grant {

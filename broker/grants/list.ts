@@ -1,9 +1,10 @@
 import { PosternError } from '../../common/errors.ts';
 import type { Caller } from '../caller.ts';
-import { type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
 import { safeRef } from '../safe-ref.ts';
 import { findSecret } from '../secrets/find.ts';
 import { visibleTo } from '../secrets/ownership.ts';
+import { SETS } from '../sets.ts';
 import { formatSubject, parseSubject } from '../subject.ts';
 import { endedBecause, type Grant, readGrant, type StoredGrant } from './grant.ts';
 

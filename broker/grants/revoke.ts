@@ -5,9 +5,11 @@
 
 import { rfc3339 } from '../../common/clock.ts';
 import { type Caller, requireActor } from '../caller.ts';
-import { ATTEMPTS, busy, type Context, reasonOf, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { ATTEMPTS, busy, reasonOf } from '../failure.ts';
 import { dropGrant } from '../leases/drop.ts';
 import { readLease } from '../leases/record.ts';
+import { SETS } from '../sets.ts';
 import { formatSubject } from '../subject.ts';
 import { grantFields } from './create.ts';
 import { type Grant, type StoredGrant, writeGrant } from './grant.ts';

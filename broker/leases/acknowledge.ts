@@ -4,7 +4,8 @@
 
 import { PosternError } from '../../common/errors.ts';
 import { type Caller, requireActor } from '../caller.ts';
-import { ATTEMPTS, busy, type Context } from '../context.ts';
+import type { Context } from '../context.ts';
+import { ATTEMPTS, busy } from '../failure.ts';
 import { looksSecret, safeRef } from '../safe-ref.ts';
 import { findLease } from './find.ts';
 import { leaseFields, writeLease } from './record.ts';

@@ -2,7 +2,8 @@
 // its reason and the others go on; only what concerns them all (the store, the audit trail) stops the lease.
 
 import { PosternError } from '../../common/errors.ts';
-import { type Context, reasonOf } from '../context.ts';
+import type { Context } from '../context.ts';
+import { reasonOf } from '../failure.ts';
 import { grantOf } from '../grants/grant.ts';
 import type { Part } from '../kinds/kind-rules.ts';
 import { rulesOf } from '../kinds/kinds.ts';

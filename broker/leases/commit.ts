@@ -3,7 +3,9 @@
 // holds, what was built is thrown away; so a revocation that happens during a lease is never missed by it.
 
 import type { Write } from '../../store/store.ts';
-import { ATTEMPTS, type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { ATTEMPTS } from '../failure.ts';
+import { SETS } from '../sets.ts';
 import type { PartOf } from './assemble.ts';
 import { type LeaseRecord, writeLease } from './record.ts';
 import type { Usable } from './select.ts';

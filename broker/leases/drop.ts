@@ -1,7 +1,9 @@
 // Taking one grant out of one lease, at once. First the sessions, whose guards answer when nothing of the credential can
 // be used; then the lease's row, by which the sessions are found: a call that was cut off in between is repeated.
 
-import { ATTEMPTS, busy, type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { ATTEMPTS, busy } from '../failure.ts';
+import { SETS } from '../sets.ts';
 import { type LeaseRecord, readLease, writeLease } from './record.ts';
 
 /** @returns whether it is over now; `false` where it was delivered directly and the workload still holds it */

@@ -1,6 +1,7 @@
 import { PosternError } from '../../common/errors.ts';
-import { type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
 import { safeRef } from '../safe-ref.ts';
+import { SETS } from '../sets.ts';
 import { readLease, type StoredLease } from './record.ts';
 
 /** @throws PosternError `not_found` (unknown, or released), `lease_expired` where nobody renewed it in time */

@@ -5,10 +5,10 @@ import { z } from 'zod';
 import type { Row, Write } from '../../store/store.ts';
 import { fromBody, toBody } from '../body.ts';
 import { compact } from '../compact.ts';
-import { SETS } from '../context.ts';
 import { KINDS } from '../kind.ts';
 import type { GrantRef } from '../material.ts';
 import type { Requester } from '../requester.ts';
+import { SETS } from '../sets.ts';
 
 export interface HeldSession {
   readonly id: string;

@@ -5,7 +5,8 @@
 import type { Action } from '../../audit/event.ts';
 import { rfc3339 } from '../../common/clock.ts';
 import { type Caller, requireActor } from '../caller.ts';
-import { type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { SETS } from '../sets.ts';
 import { leaseFields, readLease, type StoredLease } from './record.ts';
 
 /**

@@ -2,12 +2,13 @@
 // used is on the record once, with its reason, and is then taken out of the index.
 
 import type { Context } from '../context.ts';
-import { reasonOf, SETS } from '../context.ts';
+import { reasonOf } from '../failure.ts';
 import { grantFields } from '../grants/create.ts';
 import { endedBecause, grantOf, readGrant, type StoredGrant, writeGrant } from '../grants/grant.ts';
 import type { Denied } from '../material.ts';
 import type { Requester } from '../requester.ts';
 import { readSecret, type StoredSecret } from '../secrets/secret.ts';
+import { SETS } from '../sets.ts';
 import { breadth, requesterKeys, selects } from '../subject.ts';
 
 export interface Usable extends StoredGrant {

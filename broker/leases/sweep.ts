@@ -1,8 +1,9 @@
 // The janitor: ends the leases that nobody renewed and says what is left. Without it a lease whose executor died would
 // stay for ever, which is a leak that a tenant can drive; and "live" would count leases that nobody would honour.
 
-import { type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
 import type { Kind } from '../kind.ts';
+import { SETS } from '../sets.ts';
 import { type LeaseRecord, readLease } from './record.ts';
 import { endLease } from './release.ts';
 

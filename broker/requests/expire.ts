@@ -2,7 +2,8 @@
 // because many of them say that nobody works on the queue.
 
 import { rfc3339 } from '../../common/clock.ts';
-import { type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { SETS } from '../sets.ts';
 import {
   type AccessRequest,
   readRequest,

@@ -7,11 +7,13 @@ import type { Write } from '../../store/store.ts';
 import { type Caller, identities, requireActor } from '../caller.ts';
 import { compact } from '../compact.ts';
 import { summarise } from '../constraints/constraints.ts';
-import { ATTEMPTS, busy, type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { ATTEMPTS, busy } from '../failure.ts';
 import { checkLabel, checkScope, grantTtl } from '../grants/create.ts';
 import { safeRef } from '../safe-ref.ts';
 import { findSecret } from '../secrets/find.ts';
 import { isPersonal } from '../secrets/ownership.ts';
+import { SETS } from '../sets.ts';
 import { parseSubject } from '../subject.ts';
 import {
   type AccessRequest,

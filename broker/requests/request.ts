@@ -10,8 +10,8 @@ import { fromBody, toBody } from '../body.ts';
 import type { Caller } from '../caller.ts';
 import { compact } from '../compact.ts';
 import { type Constraints, parseConstraints } from '../constraints/constraints.ts';
-import { SETS } from '../context.ts';
 import { KINDS, type Kind } from '../kind.ts';
+import { SETS } from '../sets.ts';
 import { formatSubject, parseSubject, type Subject } from '../subject.ts';
 
 /** `expired` is not a way of saying `denied`: one is an answer, the other its absence. */

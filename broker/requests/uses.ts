@@ -5,9 +5,10 @@ import { z } from 'zod';
 import type { Write } from '../../store/store.ts';
 import { fromBody, toBody } from '../body.ts';
 import { compact } from '../compact.ts';
-import { type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
 import type { LeaseRecord } from '../leases/record.ts';
 import type { Usable } from '../leases/select.ts';
+import { SETS } from '../sets.ts';
 import { findRequest } from './open.ts';
 
 export interface RequestUse {

@@ -3,9 +3,11 @@
 // is still there to be finished.
 
 import { type Caller, requireActor } from '../caller.ts';
-import { ATTEMPTS, busy, type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { ATTEMPTS, busy } from '../failure.ts';
 import { readGrant } from '../grants/grant.ts';
 import { revokeGrant } from '../grants/revoke.ts';
+import { SETS } from '../sets.ts';
 import { findSecret } from './find.ts';
 import { nameRow, type Secret, type StoredSecret, writeSecret } from './secret.ts';
 

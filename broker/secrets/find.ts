@@ -4,8 +4,9 @@
 import type { Action } from '../../audit/event.ts';
 import { PosternError } from '../../common/errors.ts';
 import type { Caller } from '../caller.ts';
-import { type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
 import { safeRef } from '../safe-ref.ts';
+import { SETS } from '../sets.ts';
 import { spendableBy, visibleTo } from './ownership.ts';
 import { nameKey, readSecret, type Secret, type StoredSecret } from './secret.ts';
 

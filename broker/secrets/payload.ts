@@ -5,7 +5,8 @@
 import { PosternError } from '../../common/errors.ts';
 import { describeValueFrom, type ValueFrom } from '../../common/value-from.ts';
 import type { Envelope } from '../../keyring/envelope.ts';
-import { type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { SETS } from '../sets.ts';
 import type { StoredSecret } from './secret.ts';
 
 /** 1 MiB, as a Kubernetes Secret. */

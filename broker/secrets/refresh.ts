@@ -4,12 +4,14 @@
 
 import { Credential } from '../../common/credential.ts';
 import type { Caller } from '../caller.ts';
-import { type Context, reasonOf, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { reasonOf } from '../failure.ts';
 import { parseApp } from '../github-app/payload.ts';
 import { endedBecause, type Grant, grantOf, readGrant } from '../grants/grant.ts';
 import { parsePat } from '../kinds/github-pat.ts';
 import { kubeconfig, printKubeconfig } from '../kinds/kubeconfig.ts';
 import { dropGrant } from '../leases/drop.ts';
+import { SETS } from '../sets.ts';
 import { withPayload } from './payload.ts';
 import type { StoredSecret } from './secret.ts';
 

@@ -4,8 +4,10 @@
 import type { ValueFrom } from '../../common/value-from.ts';
 import { type Caller, requireActor } from '../caller.ts';
 import { compact } from '../compact.ts';
-import { ATTEMPTS, busy, type Context, SETS } from '../context.ts';
+import type { Context } from '../context.ts';
+import { ATTEMPTS, busy } from '../failure.ts';
 import { rulesOf } from '../kinds/kinds.ts';
+import { SETS } from '../sets.ts';
 import { findSpendable } from './find.ts';
 import { payloadOf } from './mint.ts';
 import { refreshSessions } from './refresh.ts';

@@ -8,8 +8,8 @@ import type { Envelope } from '../../keyring/envelope.ts';
 import type { Row, Write } from '../../store/store.ts';
 import { fromBody, toBody } from '../body.ts';
 import { compact } from '../compact.ts';
-import { SETS } from '../context.ts';
 import { KINDS, type Kind } from '../kind.ts';
+import { SETS } from '../sets.ts';
 
 export interface Secret {
   readonly id: string;
