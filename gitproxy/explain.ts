@@ -25,7 +25,7 @@ export function explain(
   const short = /^\/?([^/?]+\/[^/?]+?)(?:\.git)?\/?$/.exec(input.target)?.[1];
   const service = input.refs ? 'git-receive-pack' : 'git-upload-pack';
   const target = short === undefined ? input.target : `/${short}.git/info/refs?service=${service}`;
-  const posts = /\/(git-(?:upload|receive)-pack)$/.exec(target)?.[1];
+  const posts = /\/(git-(?:upload|receive)-pack)(?:\?|$)/.exec(target)?.[1];
   const method = input.method ?? (posts ? 'POST' : 'GET');
   const contentType = posts && `application/x-${posts}-request`;
   const request: { [field: string]: unknown } = { method, target };

@@ -219,10 +219,8 @@ export function describePush(grant: GitGrant, ceiling: PushCeiling): string {
             .map((rule) => rule.glob),
     );
   const [create, update, remove] = [of('create'), of('update'), of('delete')];
-  const within =
-    ceiling.refs.length === 1 && ceiling.refs[0] === 'refs/heads/**' ? 'branches' : list(ceiling.refs);
   const first = create === update ? `create and update ${create}` : `create ${create}; update ${update}`;
-  return `${first}; delete ${remove}; within the deployment's limit: ${within}`;
+  return `${first}; delete ${remove}; within the deployment's limit: ${list(ceiling.refs)}`;
 }
 
 /** At most six, and how many more. */
