@@ -38,6 +38,7 @@ export const ERROR_CODES = {
   key_missing: { status: 500, exit: 1, title: 'No passphrase or key file opens the store' },
   key_wrong: { status: 500, exit: 1, title: 'The passphrase is not the one that sealed the data' },
   key_unknown: { status: 500, exit: 1, title: 'A row names a key that this store does not have' },
+  key_in_use: { status: 409, exit: 1, title: 'The key is primary or still seals rows' },
   key_retired: { status: 500, exit: 1, title: 'A row names a key that was retired' },
   sealed_data_tampered: { status: 500, exit: 1, title: 'A sealed row was changed or moved' },
   already_running: { status: 409, exit: 1, title: 'Another process serves this data folder' },

@@ -230,7 +230,7 @@ function keyGone(kek: string): Failure {
 
 function keyInUse(kek: string): Failure {
   return {
-    code: 'conflict',
+    code: 'key_in_use',
     message: `the key ${kek} still seals rows, so it cannot go`,
     remedy: 'run `postern key rotate` first',
   };

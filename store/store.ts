@@ -63,8 +63,8 @@ export interface Store {
   /**
    * All of the writes or none.
    * @returns `false` where an expectation did not hold (nothing was written)
-   * @throws PosternError `key_unknown` where a sealed row names a key that is not in `keys`; `conflict` where a key
-   *   that sealed rows name would be deleted; TypeError for a name that is empty or not well-formed text
+   * @throws PosternError `key_unknown` where a sealed row names a key that is not in `keys`; `key_in_use` where
+   *   a key that sealed rows name would be deleted; TypeError for a name that is empty or not well-formed text
    */
   commit(writes: readonly Write[]): Promise<boolean>;
   /**

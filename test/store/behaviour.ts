@@ -297,7 +297,7 @@ export function storeBehaviour(
         await store.commit([put('s', 'a', { sealed: envelope('k1') })]);
         await expect(
           store.commit([put('s', 'x'), { op: 'delete', set: KEY_SET, id: 'k1' }]),
-        ).rejects.toMatchObject({ code: 'conflict' });
+        ).rejects.toMatchObject({ code: 'key_in_use' });
         expect(await ids('s')).toEqual(['a']);
         expect(await store.get(KEY_SET, 'k1')).toBeDefined();
         await store.commit([{ op: 'delete', set: 's', id: 'a' }]);
