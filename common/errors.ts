@@ -25,7 +25,11 @@ export const ERROR_CODES = {
   personal_wildcard: { status: 403, exit: 3, title: 'A personal secret cannot go to a wildcard subject' },
   self_approval: { status: 403, exit: 3, title: 'Who asked for access cannot approve it' },
   not_requester: { status: 403, exit: 3, title: 'Only who opened the request may withdraw it' },
-  delegation_exceeded: { status: 403, exit: 3, title: 'The approval exceeds what this approver may hand out' },
+  delegation_exceeded: {
+    status: 403,
+    exit: 3,
+    title: 'The approval exceeds what this approver may hand out',
+  },
   request_decided: { status: 409, exit: 1, title: 'The request has its decision already' },
   request_changed: { status: 409, exit: 1, title: 'The request is not the one that was read' },
   request_expired: { status: 410, exit: 1, title: 'Nobody decided the request in time' },
