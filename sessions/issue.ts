@@ -16,7 +16,7 @@ export async function issueSession<P>(
   input: NewSession<P>,
 ): Promise<{ session: Session<P>; token: Credential }> {
   const { store, clock, tokens, custody, settings } = core;
-  checkLease(input.leaseId);
+  checkText('leaseId', input.leaseId);
   checkCredentials(input.credentials);
   const ttl = checkTtl(input.ttl, settings);
   const createdAt = clock.now();
@@ -53,17 +53,13 @@ function refOf({ id, secretId, secretName, grantId }: CredentialRef): Credential
   };
 }
 
-// It is the token's subject, an index value and a field of the records: text that reads in one way only.
-function checkLease(leaseId: string): void {
-  if (leaseId === '' || leaseId.length > 253 || /\p{C}/u.test(leaseId))
-    throw new PosternError(
-      'invalid_input',
-      `leaseId: ${JSON.stringify(leaseId.slice(0, 64))} is not usable`,
-      {
-        key: 'leaseId',
-        remedy: 'give 1 to 253 printable characters',
-      },
-    );
+// Index values, and fields of the records: text that reads in one way only. The lease is the token's subject as well.
+function checkText(key: string, text: string): void {
+  if (text === '' || text.length > 253 || /\p{C}/u.test(text))
+    throw new PosternError('invalid_input', `${key}: ${JSON.stringify(text.slice(0, 64))} is not usable`, {
+      key,
+      remedy: 'give 1 to 253 printable characters',
+    });
 }
 
 function checkCredentials(credentials: readonly CredentialRef[]): void {
@@ -79,4 +75,8 @@ function checkCredentials(credentials: readonly CredentialRef[]): void {
   for (const id of ids)
     if (!/^[A-Za-z0-9._-]{1,64}$/.test(id))
       throw new TypeError(`sessions: ${JSON.stringify(id)} is no credential id`);
+  for (const { secretId, grantId } of credentials) {
+    if (secretId !== undefined) checkText('secretId', secretId);
+    if (grantId !== undefined) checkText('grantId', grantId);
+  }
 }

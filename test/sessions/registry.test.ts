@@ -68,6 +68,16 @@ describe('issuing', () => {
     ['a lease of any length', { leaseId: 'x'.repeat(254) }, 'invalid_input'],
     ['no credential', { credentials: [] }, 'invalid_input'],
     [
+      'an empty grant',
+      { credentials: [{ id: 'c', grantId: '', secret: new Credential('x') }] },
+      'invalid_input',
+    ],
+    [
+      'a secret of two lines',
+      { credentials: [{ id: 'c', secretId: 'a\nb', secret: new Credential('x') }] },
+      'invalid_input',
+    ],
+    [
       'two credentials of one id',
       { credentials: [1, 2].map(() => ({ id: 'c', secret: new Credential('x') })) },
       'invalid_input',
@@ -231,6 +241,21 @@ describe('custody', () => {
     expect((await live.credential('b')).reveal()).toBe('ghp_other');
     expect((await (await mustEnter(bench.sessions, one.token)).credential('c1')).reveal()).toBe('ghp_two');
     expect(bench.announced).toContain('ghp_two');
+  });
+
+  it('replaces what one grant put there and leaves another grant of the same secret', async () => {
+    const { token } = await bench.sessions.issue(
+      newSession({
+        credentials: [
+          { id: 'a', secretId: 's1', grantId: 'g1', secret: new Credential('ghs_one') },
+          { id: 'b', secretId: 's1', grantId: 'g2', secret: new Credential('ghs_two') },
+        ],
+      }),
+    );
+    expect(await bench.sessions.replaceGrant('g1', new Credential('ghs_new'))).toBe(1);
+    const live = await mustEnter(bench.sessions, token);
+    expect((await live.credential('a')).reveal()).toBe('ghs_new');
+    expect((await live.credential('b')).reveal()).toBe('ghs_two');
   });
 
   it('does not open a row that was copied over another', async () => {
