@@ -130,12 +130,20 @@ async function start(
     );
   };
 
+  // Read at each use: where the configuration leaves the port open, it is known once the guard listens.
+  const advertisedAt = (name: GuardName): string | undefined => {
+    const at = bound.get(name);
+    return at ? advertisedUrl(config[name], at.port) : config[name].advertise;
+  };
+
   const git = config.git.enabled
     ? createGitGuard(
         {
           upstreams: config.git.upstreams,
           push: config.git.push,
-          ...advertised(config.git, () => bound.get('git')),
+          get advertise() {
+            return advertisedAt('git');
+          },
         },
         { sessions, audit, clock, metrics, log, tls: certificates.git },
       )
@@ -275,16 +283,6 @@ async function openCertificates(
     kube: forKube,
     control: control.listen && (await source(control, 'control.tls')),
     all: new Set(guards),
-  };
-}
-
-/** Read at each use: where the configuration leaves the port open, it is known once the guard listens. */
-function advertised(section: Config['git'] | Config['kube'], bound: () => Listen | undefined) {
-  return {
-    get advertise(): string | undefined {
-      const at = bound();
-      return at ? advertisedUrl(section, at.port) : section.advertise;
-    },
   };
 }
 
