@@ -5,6 +5,7 @@ import {
   closeSync,
   constants,
   fstatSync,
+  fdatasync,
   fsync,
   ftruncateSync,
   lstatSync,
@@ -15,6 +16,7 @@ import {
   readSync,
   renameSync,
   rmSync,
+  statSync,
   unlinkSync,
   writeFileSync,
   writeSync,
@@ -42,7 +44,8 @@ export interface Disk {
   identify(fd: number): FileId;
   /** What stands at the path, not following links; undefined where nothing regular does. */
   look(path: string): FileId | undefined;
-  exists(path: string): boolean;
+  /** Whether group or others may make and remove files in the folder. */
+  isOpenToOthers(dir: string): boolean;
   readAll(path: string): Buffer;
   /** The last `length` bytes before `end`. */
   readTail(path: string, end: number, length: number): Buffer;
@@ -64,7 +67,8 @@ export const realDisk: Disk = {
     for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done);
   },
   truncate: (fd, size) => ftruncateSync(fd, size),
-  sync: (fd, done) => fsync(fd, done),
+  // The new size is part of the data that it waits for; times and owner are not.
+  sync: (fd, done) => fdatasync(fd, done),
   syncFolder(dir, done) {
     let fd: number;
     try {
@@ -89,7 +93,7 @@ export const realDisk: Disk = {
     const { dev, ino, size, isRegular } = regular(stat);
     return isRegular ? { dev, ino, size } : undefined;
   },
-  exists: (path) => lstatSync(path, { throwIfNoEntry: false }) !== undefined,
+  isOpenToOthers: (dir) => (statSync(dir).mode & 0o022) !== 0,
   readAll: (path) => readFileSync(path, { flag: O_RDONLY | O_NOFOLLOW | O_NONBLOCK }),
   readTail(path, end, length) {
     const fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

@@ -167,7 +167,10 @@ export function createSender(parts: SenderParts): Sender {
     lost,
     add(text, at, durable) {
       if (stuck === 'write' || (stuck === 'sync' && durable)) return lost(at, failure?.reason ?? NO_ANSWER);
-      if (waiting > MOST_WAITING) return lost(at, 'too many records wait for the disk');
+      if (waiting > MOST_WAITING) {
+        failure ??= { step: 'write', reason: TOO_SLOW };
+        return lost(at, TOO_SLOW);
+      }
       if (!open) {
         open = collect(at);
         setImmediate(this.flush);
@@ -229,6 +232,7 @@ export function createSender(parts: SenderParts): Sender {
 }
 
 const NO_ANSWER = 'the disk does not answer';
+const TOO_SLOW = 'too many records wait for the disk';
 
 function unavailable(reason: string): PosternError {
   return new PosternError('audit_unavailable', `The audit trail cannot be written: ${reason}.`, {

@@ -67,6 +67,8 @@ export function createChain(
         dirty: false,
       };
     }
+    if (disk.isOpenToOthers(dir))
+      tell({ type: 'trouble', message: `${dir} can be written to by others: chmod 700 it` });
     checkpointed = found.checkpointed;
     const begins =
       found.tail.seq === 0 ? 'A new chain begins' : `The chain goes on after record ${found.tail.seq}`;
