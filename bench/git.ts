@@ -54,7 +54,7 @@ function git(way: Way, args: string[], cwd?: string): Promise<{ code: number; ms
       [...settings, ...args],
       {
         cwd,
-        env: { ...process.env, GIT_TERMINAL_PROMPT: '0', GIT_CONFIG_GLOBAL: '/dev/null' },
+        env: { PATH: process.env.PATH, GIT_TERMINAL_PROMPT: '0', GIT_CONFIG_GLOBAL: '/dev/null' },
         maxBuffer: 1 << 26,
       },
       (error, _out, err) =>
@@ -142,7 +142,7 @@ async function main(): Promise<void> {
   const guard = await serve(folder, {
     git: {
       upstreams: [{ url: upstream, caFile: tls.ca }, { url: slow.url }],
-      push: { refs: ['refs/heads/**'], maxPackBytes: 4 << 30 },
+      push: { refs: ['refs/heads/**'], maxPackBytes: 4 * 2 ** 30 },
     },
     sessions: { maxConcurrent: 1024 },
     log: { level: 'warn' },

@@ -51,9 +51,25 @@ export function kubeEnvironment(kube: KubeShare, kubeconfig: string): Environmen
 /** The first line of every `env` file; also how a folder is known to be ours. */
 export const ENV_MARK = '# Written by postern. Source it: . ./env';
 
+/**
+ * GIT_SSL_CAINFO, common in images that trust a company's own authority, beats every setting of a file, also the one
+ * that trusts the guard for its URL alone. As a setting it keeps its meaning for all other hosts and yields to ours.
+ */
+// biome-ignore-start lint/suspicious/noTemplateCurlyInString: the shell fills them in
+const CAINFO_AS_SETTING = [
+  'if [ -n "${GIT_SSL_CAINFO-}" ]; then',
+  '  eval "export GIT_CONFIG_KEY_${GIT_CONFIG_COUNT:-0}=http.sslCAInfo"',
+  '  eval "export GIT_CONFIG_VALUE_${GIT_CONFIG_COUNT:-0}=\\$GIT_SSL_CAINFO"',
+  '  export GIT_CONFIG_COUNT=$((${GIT_CONFIG_COUNT:-0} + 1))',
+  '  unset GIT_SSL_CAINFO',
+  'fi',
+];
+// biome-ignore-end lint/suspicious/noTemplateCurlyInString: the shell fills them in
+
 /** A file that `.` can source in any POSIX shell. */
 export function envFile(env: Environment): string {
   const lines = Object.entries(env).map(([name, value]) => `export ${name}=${shellWord(value)}`);
+  if (env.GIT_CONFIG_GLOBAL !== undefined) lines.push(...CAINFO_AS_SETTING);
   return `${[ENV_MARK, ...lines].join('\n')}\n`;
 }
 

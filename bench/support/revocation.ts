@@ -107,7 +107,7 @@ export async function revocation(options: {
     // biome-ignore format: pairs
     ['-c', `http.sslCAInfo=${guard.ca}`, '-c', `http.extraHeader=Authorization: ${authorization}`,
      'clone', '-q', '--bare', `https://${guard.git}/acme/ten.git`, join(options.folder, 'clone-for-its-request')],
-    { timeout: 60_000 },
+    { timeout: 60_000, env: { PATH: process.env.PATH, GIT_CONFIG_GLOBAL: '/dev/null' } },
   );
   const body = slow.lastFetch();
 

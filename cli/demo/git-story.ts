@@ -130,7 +130,7 @@ export async function gitStory(
       over = true;
     });
     const under = () =>
-      forge.requests.some((one) => one.url === '/acme/big.git/git-upload-pack' && one.bytes > 400);
+      forge.requests.some((one) => one.url === '/acme/big.git/git-upload-pack' && one.bytes > 100);
     for (let tries = 0; tries < 100 && !under(); tries++)
       await new Promise((resolve) => setTimeout(resolve, 50));
     await new Promise((resolve) => setTimeout(resolve, 500));

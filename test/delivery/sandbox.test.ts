@@ -220,6 +220,16 @@ describe("the user's own configuration stays in force", () => {
     const env = { GIT_SSL_CAINFO: testCertificates().caFile };
     expect(await run(['ls-remote', 'https://github.com/acme/tool'], { env })).toMatchObject({ status: 0 });
   });
+
+  test('sourcing env turns GIT_SSL_CAINFO into a setting that the guard is exempt from, for any TLS library', () => {
+    const ask = (url: string) => `git config --get-urlmatch http.sslCAInfo ${url}`;
+    const script = `. "$FOLDER/env"; ${ask('https://elsewhere.example.com/')}; ${ask(guard.url)}; env | grep -c ^GIT_SSL`;
+    for (const shell of ['sh', 'bash']) {
+      const env = { PATH: process.env.PATH, HOME: home, FOLDER: folder, GIT_SSL_CAINFO: "/it's here/ca.pem" };
+      const { stdout } = spawnSync(shell, ['-c', script], { env, encoding: 'utf8' });
+      expect(stdout.trim().split('\n')).toEqual(["/it's here/ca.pem", join(folder, 'ca.pem'), '0']);
+    }
+  });
 });
 
 describe('the session credential goes to the guard and nowhere else', () => {
