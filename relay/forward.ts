@@ -114,6 +114,7 @@ export function forward(options: ForwardOptions): Forwarding {
   const started = performance.now();
   let controller: Dispatcher.DispatchController | undefined;
   let head: UpstreamHead | undefined;
+  let decided: Answer | undefined; // and not begun
   let transform: BodyTransform | undefined;
   let lengthLeft = -1; // of an answer with Content-Length
   let sent: Outcome['sent'] = 'nothing';
@@ -216,8 +217,16 @@ export function forward(options: ForwardOptions): Forwarding {
     else res.once('finish', () => finish('complete'));
   };
 
+  const begin = (): void => {
+    if (!decided) return;
+    res.writeHead(decided.status, decided.headers as string[]);
+    decided = undefined;
+    sent = 'head';
+  };
+
   const write = (chunk: Buffer): void => {
     if (chunk.length === 0) return;
+    begin();
     sent = 'body';
     bytesDown += chunk.length;
     if (lengthLeft >= 0) {
@@ -237,18 +246,20 @@ export function forward(options: ForwardOptions): Forwarding {
       moved = true;
       upstreamMs = performance.now() - started;
       head = { status, headers };
-      const decided = answer(head);
-      if (!decided) return finish('declined');
-      if (scan && options.needles && anyHolds(decided.headers, options.needles))
+      const given = answer(head);
+      if (!given) return finish('declined');
+      if (scan && options.needles && anyHolds(given.headers, options.needles))
         return finish('echoed', new Error('an answer header holds the credential'));
-      transform = decided.transform;
-      lengthLeft = contentLength(decided.headers);
-      res.writeHead(decided.status, decided.headers as string[]);
-      sent = 'head';
+      decided = given;
+      transform = given.transform;
+      lengthLeft = contentLength(given.headers);
       watch(options.idleMs);
-      // A head alone must not wait for its body; one whose body came with it leaves in one write.
+      // A head alone must not wait for its body. One whose body came with it leaves in one write, once the beginning of
+      // the body was looked at: until then the caller can still answer something else.
       process.nextTick(() => {
-        if (sent === 'head' && !over && !flushing) res.flushHeaders();
+        if (!decided || over) return;
+        begin();
+        res.flushHeaders();
       });
     },
     onResponseData(c, chunk) {
@@ -278,6 +289,7 @@ export function forward(options: ForwardOptions): Forwarding {
       } catch (error) {
         return finish('upstream_failed', error as Error);
       }
+      begin();
       if (!res.writableEnded) res.end();
       flush();
     },

@@ -419,7 +419,8 @@ describe('what comes back', () => {
         },
       }),
     });
-    await expect(get(broken.port)).rejects.toThrow(/hang up|ECONNRESET|aborted/);
+    // Nothing had left yet: the caller answers.
+    expect(await get(broken.port)).toEqual({ status: 502, body: 'upstream_failed', whole: true });
   });
 
   test('is asked for again once, when a kept connection turns out to be closed', async () => {
@@ -449,6 +450,12 @@ describe('a credential that comes back', () => {
     expect(answer.whole).toBe(false);
     expect(answer.body).not.toContain('ghp_Tq7u');
     expect(await outcomeOf(seen)).toMatchObject({ how: 'echoed' });
+  });
+
+  test('in a body that came with its head: nothing was sent yet, and the caller answers', async () => {
+    const { origin } = await serve((_req, res) => void res.end(`hello ${secret}`));
+    const seen = await relay(origin, { needles: [secret] });
+    expect(await get(seen.port)).toEqual({ status: 502, body: 'echoed', whole: true });
   });
 
   test('in a header that would be passed on is not', async () => {
