@@ -52,7 +52,7 @@ export interface HostPermissions {
 
 export const EXEC_VERSIONS = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1'];
 /** What can be a header value without being two. */
-const HEADER_SAFE = /^[\x21-\x7e]+$/;
+export const HEADER_SAFE = /^[\x21-\x7e]+$/;
 const HEADER_TEXT = /^[\x20-\x7e]+$/;
 
 /**

@@ -3,6 +3,7 @@
 // itself rules out, then dangerous subresources, paths outside the API, the verb, the resource, and the namespace last,
 // because "use -n" helps only somebody who may do the thing at all.
 
+import { isExact } from '../common/glob.ts';
 import type { Refusal } from '../common/reason.ts';
 import { refuse } from './refusals.ts';
 import type { RequestInfo } from './request-info.ts';
@@ -13,8 +14,8 @@ export interface Allowed {
   readonly allow: true;
   /** What allowed it. */
   readonly rule: string;
-  /** A list or watch of namespaces: show those only that pass. */
-  readonly narrow?: (namespace: string) => boolean;
+  /** A list or watch of namespaces: show those only that pass. `only`: where the list names a single one. */
+  readonly narrow?: { readonly admits: (namespace: string) => boolean; readonly only?: string };
   /** A question about the session's own rights: answered by both the guard and the cluster. */
   readonly review?: SelfReview;
 }
@@ -111,7 +112,13 @@ function inNamespaces(info: RequestInfo, sides: readonly Limits[]): Decision {
   if (info.apiGroup === '' && info.resource === 'namespaces') {
     if (info.namespace === '') {
       if (info.verb !== 'list' && info.verb !== 'watch') return refuse.clusterScope(info, first);
-      return { allow: true, rule: 'namespaces', narrow: (name) => outside(name) === undefined };
+      const single = bounded.find((one) => one.namespaces?.list.length === 1)?.namespaces?.list[0];
+      const only = single !== undefined && isExact(single) ? { only: single } : {};
+      return {
+        allow: true,
+        rule: 'namespaces',
+        narrow: { admits: (name) => outside(name) === undefined, ...only },
+      };
     }
     const reads = info.verb === 'get' || info.verb === 'watch';
     const unnamed = sides.find(({ resources }) => resources && !namesExactly(resources, 'namespaces'));

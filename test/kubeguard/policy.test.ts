@@ -212,10 +212,9 @@ describe('the Namespace objects under a namespace list', () => {
   test('lists and watches are narrowed to the allowed ones', () => {
     for (const target of ['/api/v1/namespaces', '/api/v1/namespaces?watch=1', '/api/v1/watch/namespaces']) {
       const decision = ask(grant, 'GET', target);
-      expect(decision.allow && [decision.narrow?.('team-a'), decision.narrow?.('kube-system')]).toEqual([
-        true,
-        false,
-      ]);
+      expect(
+        decision.allow && [decision.narrow?.admits('team-a'), decision.narrow?.admits('kube-system')],
+      ).toEqual([true, false]);
     }
   });
   test('without a list nothing is narrowed', () =>

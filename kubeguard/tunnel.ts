@@ -1,0 +1,350 @@
+// Upgrades: exec, attach and port-forward, by WebSocket or SPDY/3.1. The tunnel itself is http-proxy's `ws`, with a request
+// that is built here and none of its own passes but the one that connects (`web` is never used, AGENTS.md says why).
+// The upstream's 101 is read before http-proxy acts on it, and replaced by ours; any other answer is taken off its hands and
+// passed on as an answer. On the session's end a WebSocket exec is told by a Status on its error channel, SPDY is cut.
+
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { createRequire } from 'node:module';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { answerOnSocket, type UpgradeExchange } from '../relay/listener.ts';
+import type { EndReason } from '../sessions/session.ts';
+import type { Spend } from './credentials.ts';
+import { type Admitted, authorise, conclude, type FlowDeps, giveUp } from './flow.ts';
+import { farewell, followFrames } from './frames.ts';
+import { createFront, type Front } from './front.ts';
+import { answerHeaders, requestHeaders } from './headers.ts';
+import type { Movement } from './records.ts';
+import { buildTarget } from './request-info.ts';
+import { sendStatusOnSocket, statusObject } from './status.ts';
+import { readSwitch, type Switched, type Upgrade, upgradeHeaders } from './upgrade.ts';
+import { endedWords, outcomeWords } from './words.ts';
+
+/** What of http-proxy 1.18 is used; its own types leave the passes out. */
+interface Tunneler {
+  wsPasses: ((...args: never[]) => unknown)[];
+  on(name: 'proxyReqWs', listener: (upstream: ClientRequest, req: TunnelRequest) => void): void;
+  ws(
+    req: TunnelRequest,
+    socket: Duplex,
+    head: Buffer,
+    options: object,
+    onError: (error: Error) => void,
+  ): void;
+}
+
+/** The request as http-proxy sees it: nothing of the client's own is in it. */
+interface TunnelRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: { readonly [name: string]: string | string[] };
+  readonly onRequest: (upstream: ClientRequest) => void;
+}
+
+const require = createRequire(import.meta.url);
+
+function loadTunneler(): Tunneler {
+  // http-proxy calls util._extend; node says once that it is deprecated (DEP0060), and it may do so here, unheard.
+  const util = require('node:util') as { _extend(target: object, source: object): object };
+  const before = process.noDeprecation;
+  process.noDeprecation = true;
+  util._extend({}, {});
+  process.noDeprecation = before ?? false;
+  const { createProxyServer } = require('http-proxy') as { createProxyServer(options: object): Tunneler };
+  const proxy = createProxyServer({ prependPath: false, toProxy: true, xfwd: false, changeOrigin: false });
+  // Of [checkMethodAndHeader, XHeaders, stream]: the first refuses every SPDY upgrade, the second adds X-Forwarded-*.
+  proxy.wsPasses = proxy.wsPasses.filter((pass) => pass.name === 'stream');
+  if (proxy.wsPasses.length !== 1)
+    throw new Error('http-proxy is not the version that tunnel.ts was written for');
+  proxy.on('proxyReqWs', (upstream, req) => req.onRequest(upstream));
+  return proxy;
+}
+
+let tunneler: Tunneler | undefined;
+
+type Attempt =
+  | { readonly how: 'open'; readonly switched: Switched; readonly upstream: Socket }
+  | {
+      readonly how: 'answered';
+      readonly status: number;
+      readonly headers: IncomingMessage['headers'];
+      readonly body: Buffer;
+    }
+  | { readonly how: 'failed'; readonly error: Error };
+
+const MAX_ANSWER = 64 * 1024;
+
+export async function serveTunnel(
+  deps: FlowDeps,
+  admitted: Admitted<UpgradeExchange>,
+  upgrade: Upgrade,
+): Promise<void> {
+  const { exchange, info, ending, place } = admitted;
+  const { socket, id } = exchange;
+  let opened: Awaited<ReturnType<typeof authorise>>;
+  try {
+    opened = await authorise(deps, admitted);
+  } catch (error) {
+    return sendStatusOnSocket(exchange, await giveUp(deps, admitted, error), info);
+  }
+
+  const kind = info.subresource as 'exec' | 'attach' | 'portforward';
+  const stopCounting = deps.metrics.stream('kube', kind);
+  let why: EndReason | undefined;
+  let abort: () => void = () => {};
+  ending.cuts({
+    async end(reason) {
+      why ??= reason;
+      abort();
+    },
+  });
+
+  const startedAt = performance.now();
+  const attempt = (spend: Spend): Promise<[Attempt, Front]> => {
+    const front = createFront(socket);
+    return new Promise((resolve) => {
+      abort = connect(deps, admitted, upgrade, spend, front, (result) => resolve([result, front]));
+    });
+  };
+  let [result, front] = await attempt(opened.spend);
+  if (result.how === 'answered' && result.status === 401 && why === undefined) {
+    const renewed = await opened.source.renew(opened.spend).catch(() => undefined);
+    if (renewed && why === undefined) [result, front] = await attempt(renewed);
+  }
+  const upstreamMs = performance.now() - startedAt;
+
+  if (result.how !== 'open' || why !== undefined) {
+    stopCounting();
+    if (result.how === 'open') result.upstream.destroy();
+    const status = result.how === 'answered' ? result.status : undefined;
+    const refused =
+      result.how !== 'answered' ||
+      result.status === 401 ||
+      result.status < 200 ||
+      (result.status >= 300 && result.status < 400);
+    const gone = socket.destroyed && why === undefined;
+    const how = gone
+      ? 'client_gone'
+      : why !== undefined
+        ? 'ended'
+        : result.how === 'answered'
+          ? refused
+            ? 'declined'
+            : 'complete'
+          : 'upstream_failed';
+    const moved: Movement = {
+      how,
+      bytesUp: 0,
+      bytesDown: 0,
+      ...(why ? { why } : {}),
+      ...(status === undefined ? {} : { status }),
+    };
+    const words =
+      how === 'complete' || gone ? undefined : outcomeWords(moved, place.context.name, deps.maxBodyBytes);
+    if (result.how === 'failed' && how === 'upstream_failed')
+      deps.log.warn({ err: result.error, exchangeId: id }, words?.message ?? '');
+    if (words) sendStatusOnSocket(exchange, words, info);
+    else if (result.how === 'answered' && !gone)
+      answerOnSocket(
+        socket,
+        id,
+        result.status,
+        result.body.toString('latin1'),
+        answerHeaders(result.status, result.headers, id, true),
+      );
+    return conclude(deps, admitted, { ...moved, upstreamMs }, words);
+  }
+
+  const { switched, upstream } = result;
+  const whole = closed(socket, upstream, front);
+  ending.cuts({
+    async end(reason) {
+      why ??= reason;
+      const words =
+        upgrade.protocol === 'websocket' && kind !== 'portforward'
+          ? farewell(switched.chosen, statusObject(endedWords(reason), id))
+          : undefined;
+      if (words) await front.farewell(words);
+      else socket.destroy();
+      upstream.destroy();
+    },
+  });
+  if (ending.why() !== undefined) {
+    upstream.destroy();
+    socket.destroy();
+  }
+  const clean = await whole;
+  stopCounting();
+  const how: Movement['how'] = why !== undefined ? 'ended' : clean;
+  await conclude(
+    deps,
+    admitted,
+    { how, status: 101, ...front.counts(), upstreamMs, ...(why ? { why } : {}) },
+    why === undefined ? undefined : endedWords(why),
+  );
+}
+
+/** @returns the function that gives it up */
+function connect(
+  { patience }: FlowDeps,
+  { exchange, info }: Admitted<UpgradeExchange>,
+  upgrade: Upgrade,
+  { target, basePath, headers: credential, needles }: Spend,
+  front: Front,
+  settle: (result: Attempt) => void,
+): () => void {
+  const { socket, id, req, head: early } = exchange;
+  const url = new URL(target.origin);
+  const path = basePath + buildTarget(info);
+  let settled = false;
+  let upstreamRequest: ClientRequest | undefined;
+  const timer = setTimeout(() => fail(new Error('no answer to the upgrade in time')), patience.upgradeMs);
+  const finish = (result: Attempt): void => {
+    if (settled) return;
+    settled = true;
+    clearTimeout(timer);
+    socket.off('close', onClose);
+    settle(result);
+  };
+  const fail = (error: Error): void => {
+    finish({ how: 'failed', error });
+    upstreamRequest?.destroy();
+  };
+  const onClose = (): void => fail(new Error('the client left'));
+  socket.on('close', onClose);
+
+  const onRequest = (request: ClientRequest): void => {
+    upstreamRequest = request;
+    request.path = path; // what http-proxy joins its paths to is not byte for byte what was judged
+    // These come before http-proxy's own listeners.
+    request.on('upgrade', (answer: IncomingMessage, upstream: Socket) => {
+      upstream.on('error', () => {});
+      const switched = answer.statusCode === 101 ? readSwitch(upgrade, answer.headers) : undefined;
+      answer.headers = {};
+      if (settled || !switched) {
+        upstream.destroy();
+        return fail(new Error('the 101 of the cluster does not answer what was asked'));
+      }
+      const frames = upgrade.protocol === 'websocket' ? followFrames() : undefined;
+      front.open(ourHead(id, switched), early, frames);
+      finish({ how: 'open', switched, upstream });
+    });
+    request.on('response', (answer: IncomingMessage) => {
+      Object.assign(answer, { upgrade: true }); // so that http-proxy leaves it alone
+      void readAnswer(answer).then((body) => {
+        const echoed = needles.some((needle) => body.includes(needle));
+        finish(
+          echoed
+            ? { how: 'failed', error: new Error('the answer held the credential') }
+            : { how: 'answered', status: answer.statusCode ?? 502, headers: answer.headers, body },
+        );
+        request.destroy();
+      });
+    });
+  };
+
+  tunneler ??= loadTunneler();
+  const { ca, cert, key, servername } = target;
+  const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  tunneler.ws(
+    {
+      method: info.method,
+      url: path,
+      headers: toObject(
+        [
+          'Host',
+          url.host,
+          ...requestHeaders(req.rawHeaders, ['content-type', 'accept-encoding']),
+          'Audit-ID',
+          id,
+          ...credential,
+        ],
+        upgradeHeaders(upgrade),
+      ),
+      onRequest,
+    },
+    front.stream,
+    Buffer.alloc(0),
+    {
+      target: { protocol: url.protocol, host, hostname: host, port, ca, cert, key },
+      ssl: {
+        minVersion: 'TLSv1.2',
+        ALPNProtocols: ['http/1.1'],
+        ...(servername === undefined ? {} : { servername }),
+      },
+      secure: true,
+    },
+    fail,
+  );
+  return () => fail(new Error('given up'));
+}
+
+function ourHead(id: string, { headers }: Switched): string {
+  let text = `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nPostern-Request-Id: ${id}\r\nAudit-ID: ${id}\r\n`;
+  for (let i = 0; i + 1 < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  return `${text}\r\n`;
+}
+
+function toObject(
+  flat: readonly string[],
+  more: { [name: string]: string | string[] },
+): { [name: string]: string | string[] } {
+  const made: { [name: string]: string | string[] } = { ...more };
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    const [name, value] = [flat[i] as string, flat[i + 1] as string];
+    const before = made[name];
+    made[name] = before === undefined ? value : [before, value].flat();
+  }
+  return made;
+}
+
+/** An answer that is no 101: small, or cut. */
+function readAnswer(answer: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const done = (): void => resolve(Buffer.concat(chunks));
+    answer.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > MAX_ANSWER) return answer.destroy();
+      chunks.push(chunk);
+    });
+    answer.on('end', done).on('close', done).on('error', done);
+  });
+}
+
+/** Resolves when neither side can move any more, with how it came to that. */
+function closed(
+  socket: Socket,
+  upstream: Socket,
+  front: Front,
+): Promise<'complete' | 'client_gone' | 'upstream_failed'> {
+  return new Promise((resolve) => {
+    let how: 'complete' | 'client_gone' | 'upstream_failed' = 'complete';
+    let first = true;
+    const check = (): void => {
+      if (socket.destroyed && upstream.destroyed) resolve(how);
+    };
+    upstream.on('close', () => {
+      // A clean end has been piped to the client; after anything else the client must not take it for one.
+      if (upstream.readableEnded) {
+        if (front.stream.writableFinished) front.linger();
+        else front.stream.once('finish', () => front.linger());
+      } else {
+        if (first) how = 'upstream_failed';
+        front.stream.destroy();
+      }
+      first = false;
+      check();
+    });
+    socket.on('close', () => {
+      if (first && !socket.readableEnded && !front.stream.writableFinished) how = 'client_gone';
+      first = false;
+      upstream.destroy();
+      check();
+    });
+    if (socket.destroyed) upstream.destroy();
+    check();
+  });
+}
