@@ -37,8 +37,8 @@ export function coversRepo(patterns: readonly string[], repo: string): boolean {
  */
 export function normaliseRepo(text: string, hosts: readonly string[] = ['github.com']): string {
   const path = pathOf(text.trim(), hosts)
-    ?.replace(/\.git$/i, '')
-    .replace(/\/$/, '');
+    ?.replace(/\/$/, '')
+    .replace(/\.git$/i, '');
   const [owner = '', name = '', ...more] = path?.split('/') ?? [];
   const fits = (segment: string): boolean => SEGMENT.test(segment) && segment !== '.' && segment !== '..';
   if (more.length > 0 || !fits(owner) || !fits(name) || /\.git$/i.test(name))
