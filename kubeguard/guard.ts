@@ -22,10 +22,10 @@ import type { Explanation, KubeGuard } from '../sessions/guards.ts';
 import type { Session, SessionRegistry } from '../sessions/session.ts';
 import { createCredentials } from './credentials.ts';
 import { type ExplainInput, explain } from './explain.ts';
-import { type FlowDeps, note, PATIENCE, type Patience } from './flow.ts';
+import { type FlowDeps, PATIENCE, type Patience } from './flow.ts';
 import { createHandlers } from './handlers.ts';
 import { allowedVerbs, describeRules, prepareSession, summarize } from './issue.ts';
-import { credentialFields, sessionEvent, sessionFields } from './records.ts';
+import { credentialFields, sessionFields } from './records.ts';
 import { type Ceiling, ceilingLimits } from './rules.ts';
 import type { KubePolicy } from './session-policy.ts';
 import { synthesise } from './synthesise.ts';
@@ -99,9 +99,6 @@ export function createKubeGuard(config: KubeGuardConfig, deps: KubeGuardDeps): R
     const name = ['0.0.0.0', '::'].includes(address.host) ? '127.0.0.1' : address.host;
     return `https://${name.includes(':') ? `[${name}]` : name}:${address.port}`;
   };
-  const stopRecording = sessions.onEvent((what) => {
-    if (what.session.guard === 'kube') void note(flow, sessionEvent(what));
-  });
 
   return {
     async issue(request) {
@@ -158,7 +155,6 @@ export function createKubeGuard(config: KubeGuardConfig, deps: KubeGuardDeps): R
       const cut = setTimeout(() => void handlers.cutTunnels(), graceMs);
       await listener.close(graceMs);
       clearTimeout(cut);
-      stopRecording();
       await upstreams.close();
     },
   };

@@ -9,9 +9,8 @@
 // `service` is the path of a request outside the API; `command` the command line of an exec.
 
 import type { Action, AuditEvent } from '../audit/event.ts';
-import { rfc3339 } from '../common/clock.ts';
 import type { Outcome } from '../relay/forward.ts';
-import type { Session, SessionEvent } from '../sessions/session.ts';
+import type { Session } from '../sessions/session.ts';
 import { queryValues, type RequestInfo } from './request-info.ts';
 import type { KubeContext, KubePolicy } from './session-policy.ts';
 
@@ -108,22 +107,3 @@ const ENDINGS: { readonly [how in Outcome['how']]: string } = {
   echoed: "the cluster's answer held the credential and was withheld",
   ended: 'the session ended',
 };
-
-const SESSION_ACTIONS = {
-  renewed: 'kube.session_renewed',
-  revoked: 'kube.session_closed',
-  expired: 'kube.session_closed',
-  grant_removed: 'kube.grant_removed',
-} as const;
-
-export function sessionEvent({ what, session, because, grantId }: SessionEvent): AuditEvent {
-  return {
-    ...sessionFields(session),
-    action: SESSION_ACTIONS[what],
-    decision: 'allow',
-    guard: 'kube',
-    grantId,
-    reason: because ?? what,
-    expiresAt: rfc3339(session.expiresAt),
-  };
-}
