@@ -46,8 +46,9 @@ export interface Unreadable {
 }
 
 export interface ListenerLimits {
-  /** For a whole head to come (slowloris), and for the TLS handshake. */
+  /** For a whole head to come (slowloris). */
   readonly headMs: number;
+  readonly handshakeMs: number;
   /** An idle connection between two requests. */
   readonly keepAliveMs: number;
   /** `kubectl exec` with a long command has URLs of tens of KiB. */
@@ -57,6 +58,7 @@ export interface ListenerLimits {
 
 export const LISTENER_LIMITS: ListenerLimits = {
   headMs: 30_000,
+  handshakeMs: 15_000,
   keepAliveMs: 75_000,
   maxHeadBytes: 64 * 1024,
   maxConnections: 10_000,
@@ -105,7 +107,7 @@ export function createListener(options: ListenerOptions): Listener {
     ...options.tls.contextOptions(),
     minVersion: 'TLSv1.2',
     ALPNProtocols: ['http/1.1'],
-    handshakeTimeout: limits.headMs,
+    handshakeTimeout: limits.handshakeMs,
     requestTimeout: 0,
     headersTimeout: limits.headMs,
     keepAliveTimeout: limits.keepAliveMs,
@@ -185,12 +187,13 @@ export function createListener(options: ListenerOptions): Listener {
     unreadable(socket, 405, 'CONNECT is not served'),
   );
   server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket) => {
-    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-    else if (error.code === 'HPE_HEADER_OVERFLOW')
+    if (socket.writable && error.code === 'HPE_HEADER_OVERFLOW')
       unreadable(socket, 431, 'the head of the request is too large', error.rawPacket);
-    else if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    else if (socket.writable && error.code === 'ERR_HTTP_REQUEST_TIMEOUT')
       unreadable(socket, 408, 'the head of the request did not come in time');
-    else unreadable(socket, 400, 'the bytes are not an HTTP/1.1 request', error.rawPacket);
+    else if (socket.writable && error.code?.startsWith('HPE_'))
+      unreadable(socket, 400, 'the bytes are not an HTTP/1.1 request', error.rawPacket);
+    else socket.destroy(); // no request: a handshake that failed, a connection that broke
   });
   server.on('tlsClientError', (error) => log.debug({ err: error }, 'a TLS handshake failed'));
 
