@@ -8,7 +8,7 @@ import { PosternError } from '../common/errors.ts';
 import type { Log } from '../common/log.ts';
 import { atSocket, withTokens } from '../control/auth.ts';
 import { type ControlDeps, controlRoutes } from '../control/routes.ts';
-import { createFront } from '../control/server.ts';
+import { createFront, type Front } from '../control/server.ts';
 import { listenOnSocket } from '../control/socket.ts';
 import type { Config } from './config.ts';
 import { formatListen } from './config-address.ts';
@@ -16,7 +16,8 @@ import { formatListen } from './config-address.ts';
 export interface Control {
   /** `host:port` of the TLS address. */
   readonly listen: string | undefined;
-  close(): Promise<void>;
+  /** Accepts no more; calls under way are cut after `graceMs`. */
+  close(graceMs: number): Promise<void>;
 }
 
 /** @throws PosternError `already_running`, `invalid_config` */
@@ -33,7 +34,7 @@ export async function startControl(options: {
   const common = { routes: controlRoutes(options.deps), version, audit, log };
   const socket = await createFront({ ...common, authenticate: atSocket() });
   await listenOnSocket(socket.server, control.socket);
-  if (!control.listen || !tls) return { listen: undefined, close: () => socket.close() };
+  if (!control.listen || !tls) return { listen: undefined, close: (graceMs) => closeFront(socket, graceMs) };
 
   const { host, port } = control.listen;
   const secure = await createFront({
@@ -44,7 +45,7 @@ export async function startControl(options: {
   try {
     await secure.listen({ host, port });
   } catch (cause) {
-    await socket.close();
+    await closeFront(socket, 0);
     throw new PosternError(
       'invalid_config',
       `control.listen: ${formatListen(control.listen)} can't be listened on.`,
@@ -59,8 +60,15 @@ export async function startControl(options: {
   const at = secure.server.address() as AddressInfo;
   return {
     listen: formatListen({ host: at.address, port: at.port }),
-    async close() {
-      await Promise.all([socket.close(), secure.close()]);
+    async close(graceMs) {
+      await Promise.all([closeFront(socket, graceMs), closeFront(secure, graceMs)]);
     },
   };
+}
+
+/** A connection that is idle, or stuck in the middle of a request, holds nobody. */
+async function closeFront(front: Front, graceMs: number): Promise<void> {
+  const cut = setTimeout(() => front.server.closeAllConnections(), graceMs);
+  await front.close();
+  clearTimeout(cut);
 }

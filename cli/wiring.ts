@@ -32,6 +32,9 @@ import { lockDataFolder } from './lock.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { openPassphrase } from './passphrase.ts';
 
+/** For a control call to be answered, once the server stops. */
+const CALL_MS = 2_000;
+
 export interface Server {
   /** What the ready line says: `host:port`, for the control API without a TLS address the path of its socket. */
   readonly addresses: { readonly [name: string]: string };
@@ -141,7 +144,7 @@ async function start(
         },
       },
     }),
-    (one) => one.close(),
+    (one) => one.close(0),
   );
   controlAddress = control.listen;
   const ops = await startOps({ listen: config.ops.listen, health, metrics: registry, log });
@@ -164,7 +167,7 @@ async function start(
       stopping = true;
       health.drain();
       await drain({
-        fronts: [(ms) => guards.close(ms), () => control.close()],
+        fronts: [(ms) => guards.close(ms), () => control.close(CALL_MS)],
         endAll: () => sessions.endAll(),
       });
       await records.settled();

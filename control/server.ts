@@ -39,7 +39,7 @@ export async function createFront(options: FrontOptions): Promise<Front> {
   const settings = {
     logger: false as const,
     bodyLimit: MAX_BODY_BYTES,
-    forceCloseConnections: true,
+    forceCloseConnections: 'idle' as const,
     exposeHeadRoutes: false,
     return503OnClosing: false,
     keepAliveTimeout: 30_000,

@@ -7,6 +7,9 @@ import { startServer } from '../wiring.ts';
 /** A signal to a whole process group arrives twice where a launcher passes it on as well. */
 const SAME_SIGNAL_MS = 300;
 
+/** Longer than everything in `stop` is meant to take. */
+const LAST_MS = 20_000;
+
 export async function serve(context: Context): Promise<number> {
   const config = await context.config();
   const stop = signalled();
@@ -20,7 +23,8 @@ export async function serve(context: Context): Promise<number> {
   log.announce({ ...server.addresses, version: VERSION }, 'ready');
   await stop;
   log.info({}, 'stopping');
-  await server.stop();
+  // What can't be closed in time is cut with the process.
+  await Promise.race([server.stop(), new Promise((resolve) => setTimeout(resolve, LAST_MS))]);
   // Whatever still holds the event loop (a socket that the system keeps) must not hold the process.
   process.exit(0);
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
-import { createServer, type Server as NetServer } from 'node:net';
+import { connect, createServer, type Server as NetServer } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -145,6 +145,9 @@ describe('a stop', () => {
     const idle = connectTls({ host, port: Number(port), rejectUnauthorized: false });
     idle.on('error', () => {});
     await new Promise((resolve) => idle.once('secureConnect', resolve));
+    const stuck = connect(join(site.folder, 'var/control.sock'));
+    stuck.on('error', () => {});
+    stuck.write('POST /v1/sessions/git HTTP/1.1\r\nHost: x\r\nContent-Le');
     const from = performance.now();
     const exit = site.server.kill('SIGTERM');
     await waitFor('not ready', async () => (await get(site.server.ready.ops, '/readyz')).status === 503);
