@@ -46,10 +46,10 @@ const require = createRequire(import.meta.url);
 function loadTunneler(): Tunneler {
   // http-proxy calls util._extend; node says once that it is deprecated (DEP0060), and it may do so here, unheard.
   const util = require('node:util') as { _extend(target: object, source: object): object };
-  const before = process.noDeprecation;
-  process.noDeprecation = true;
+  const { emitWarning } = process;
+  process.emitWarning = () => {};
   util._extend({}, {});
-  process.noDeprecation = before ?? false;
+  process.emitWarning = emitWarning;
   const { createProxyServer } = require('http-proxy') as { createProxyServer(options: object): Tunneler };
   const proxy = createProxyServer({ prependPath: false, toProxy: true, xfwd: false, changeOrigin: false });
   // Of [checkMethodAndHeader, XHeaders, stream]: the first refuses every SPDY upgrade, the second adds X-Forwarded-*.
@@ -230,7 +230,7 @@ function connect(
       finish({ how: 'open', switched, upstream });
     });
     request.on('response', (answer: IncomingMessage) => {
-      Object.assign(answer, { upgrade: true }); // so that http-proxy leaves it alone
+      mark(answer, true); // http-proxy leaves it alone
       void readAnswer(answer).then((body) => {
         const echoed = needles.some((needle) => body.includes(needle));
         finish(
@@ -277,7 +277,16 @@ function connect(
     },
     fail,
   );
+  // This comes after http-proxy's own listener; node must not take the mark for its own.
+  (upstreamRequest as ClientRequest | undefined)?.on('response', (answer: IncomingMessage) =>
+    mark(answer, false),
+  );
   return () => fail(new Error('given up'));
+}
+
+/** `upgrade` of a response is node's and http-proxy's to read, and in no type. */
+function mark(answer: IncomingMessage, upgrade: boolean): void {
+  Object.assign(answer, { upgrade });
 }
 
 function ourHead(id: string, { headers }: Switched): string {

@@ -79,13 +79,13 @@ function keep(
 export function upgradeHeaders({ protocol, offered, key }: Upgrade): { [name: string]: string | string[] } {
   if (protocol === 'spdy')
     return {
-      Connection: 'Upgrade',
+      connection: 'Upgrade', // http-proxy looks for this spelling
       Upgrade: 'SPDY/3.1',
       'Content-Length': '0',
       ...(offered.length > 0 ? { 'X-Stream-Protocol-Version': [...offered] } : {}),
     };
   return {
-    Connection: 'Upgrade',
+    connection: 'Upgrade',
     Upgrade: 'websocket',
     'Sec-WebSocket-Version': '13',
     'Sec-WebSocket-Key': key,
