@@ -12,12 +12,12 @@ import { type Log, silentLog } from '../common/log.ts';
 import type { Authenticate } from './auth.ts';
 import { openApi } from './openapi.ts';
 import { PROBLEM_TYPE, problemOf, toPosternError } from './problem.ts';
-import { type Caller, demand, may } from './roles.ts';
+import { type Caller, demand } from './roles.ts';
 import type { Route } from './route.ts';
 
 /** A kubeconfig of 1 MiB, JSON-escaped, among others. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
-const MAX_CALLS_AT_ONCE = 1024;
+const CALLS_AT_ONCE = 1024;
 
 export interface FrontOptions {
   readonly routes: readonly Route[];
@@ -25,6 +25,8 @@ export interface FrontOptions {
   readonly authenticate: Authenticate;
   readonly audit: Pick<AuditLog, 'append'>;
   readonly log?: Log;
+  /** Of one caller; default 1024. */
+  readonly callsAtOnce?: number;
   /** Absent: plain HTTP, for the socket. */
   readonly tls?: object;
 }
@@ -32,7 +34,7 @@ export interface FrontOptions {
 export type Front = FastifyInstance;
 
 export async function createFront(options: FrontOptions): Promise<Front> {
-  const { routes, authenticate, audit } = options;
+  const { routes, authenticate, audit, callsAtOnce = CALLS_AT_ONCE } = options;
   const log = options.log ?? silentLog;
   const underWay = new Map<string, number>();
 
@@ -67,7 +69,7 @@ export async function createFront(options: FrontOptions): Promise<Front> {
     reply.send(Buffer.from(JSON.stringify(problem)));
   };
 
-  /** A wrong token or a role that overreaches leaves a record; a call with no token at all is only refused. */
+  /** A wrong token, a role that overreaches and what policy refuses leave a record; no token at all is only refused. */
   const refused = async (
     request: FastifyRequest,
     actor: string | undefined,
@@ -118,27 +120,24 @@ export async function createFront(options: FrontOptions): Promise<Front> {
   const serve = (route: Route) => async (request: FastifyRequest, reply: FastifyReply) => {
     const caller = callers.get(request);
     if (!caller) throw new PosternError('unauthorized', 'The caller is unknown.');
-    if (!may(caller, route.right)) {
-      try {
-        demand(caller, route.right);
-      } catch (error) {
-        await refused(request, caller.actor, toPosternError(error));
-        throw error;
-      }
-    }
     const now = underWay.get(caller.actor) ?? 0;
-    if (now >= MAX_CALLS_AT_ONCE)
+    if (now >= callsAtOnce)
       throw new PosternError('too_many_requests', `${caller.actor} has ${now} calls under way.`, {
         remedy: 'Wait for some of them to end.',
       });
     underWay.set(caller.actor, now + 1);
     try {
+      demand(caller, route.right);
       const answer = await route.handle(
         { params: request.params, query: request.query, body: request.body },
         caller,
       );
       reply.code(route.status).headers({ 'content-type': 'application/json', 'cache-control': 'no-store' });
       return reply.send(JSON.stringify(answer));
+    } catch (error) {
+      if (error instanceof PosternError && ERROR_CODES[error.code].status === 403)
+        await refused(request, caller.actor, error);
+      throw error;
     } finally {
       const left = (underWay.get(caller.actor) ?? 1) - 1;
       if (left > 0) underWay.set(caller.actor, left);

@@ -221,7 +221,9 @@ describe('valueFrom', () => {
       const answer = await post(body(from), 'hub');
       expect(answer.status).toBe(403);
       expect(answer.json.code).toBe('forbidden');
+      expect(w.events.at(-1)).toMatchObject({ action: 'control.refused', actor: 'the-hub', status: 403 });
     }
+    expect(w.events).toHaveLength(4);
     expect(w.calls).toEqual([]);
   });
 
