@@ -55,21 +55,29 @@ export interface DirectMaterial {
   readonly summary: string;
 }
 
+/** What a workload may know of its session; nothing in it opens anything. */
+export type GitFacts = Pick<IssuedGitSession, 'baseUrl' | 'readOnly' | 'upstreams' | 'repos' | 'pushRefs'>;
+export type KubeFacts = Pick<
+  IssuedKubeSession,
+  'readOnly' | 'contexts' | 'namespace' | 'namespaces' | 'verbs'
+>;
+
 /** One session at a guard for all the grants that it serves. */
-interface SessionMaterialOf<Guard extends GuardName, Issued> {
+interface SessionMaterialOf<Guard extends GuardName, Facts, Issued> {
   readonly type: 'session';
   readonly guard: Guard;
   readonly grants: readonly GrantRef[];
   readonly sessionId: string;
   readonly expiresAt: number;
   readonly summary: string;
+  readonly facts: Facts;
   /** Only in the answer that created the session: its token is in no other place. */
   readonly issued?: Issued;
 }
 
 export type SessionMaterial =
-  | SessionMaterialOf<'git', IssuedGitSession>
-  | SessionMaterialOf<'kube', IssuedKubeSession>;
+  | SessionMaterialOf<'git', GitFacts, IssuedGitSession>
+  | SessionMaterialOf<'kube', KubeFacts, IssuedKubeSession>;
 
 export type Material = DirectMaterial | SessionMaterial;
 

@@ -67,7 +67,7 @@ const CAINFO_AS_SETTING = [
 // biome-ignore-end lint/suspicious/noTemplateCurlyInString: the shell fills them in
 
 /** A file that `.` can source in any POSIX shell. */
-export function envFile(env: Environment): string {
+export function envFile(env: { readonly [name: string]: string }): string {
   const lines = Object.entries(env).map(([name, value]) => `export ${name}=${shellWord(value)}`);
   if (env.GIT_CONFIG_GLOBAL !== undefined) lines.push(...CAINFO_AS_SETTING);
   return `${[ENV_MARK, ...lines].join('\n')}\n`;

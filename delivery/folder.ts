@@ -37,7 +37,7 @@ export async function openFolder(path: string, key = '--out'): Promise<Folder> {
       // `env` comes last in FILE_NAMES: who waits for it finds the others in place.
       for (const name of FILE_NAMES) {
         const content = files[name];
-        if (content) await place(dir, name, content);
+        if (content) await placeFile(dir, name, content);
       }
     },
     async discard() {
@@ -93,7 +93,8 @@ async function readEnv(path: string): Promise<Environment | undefined> {
   }
 }
 
-async function place(dir: string, name: string, content: Credential): Promise<void> {
+/** One file: made exclusively, or put in the place of an older one by a rename. `name` is a bare name. */
+export async function placeFile(dir: string, name: string, content: Credential): Promise<void> {
   const target = join(dir, name);
   const exists = await lstat(target).then(
     () => true,

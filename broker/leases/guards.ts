@@ -10,7 +10,7 @@ import { compact } from '../compact.ts';
 import type { Context } from '../context.ts';
 import { reasonOf } from '../failure.ts';
 import { parseKubeconfig } from '../kinds/kubeconfig.ts';
-import type { Denied, Material, SessionMaterial } from '../material.ts';
+import type { Denied, Material } from '../material.ts';
 import type { Requester } from '../requester.ts';
 import type { PartOf } from './assemble.ts';
 import type { HeldSession } from './record.ts';
@@ -38,7 +38,17 @@ export async function guardGit(context: Context, to: For, parts: readonly PartOf
   if (gitGuard === 'off') return { ...NOTHING, materials: [unguardedGit(parts)] };
   const issue = (list: readonly PartOf<'git'>[]): Promise<IssuedGitSession> =>
     gitGuard.issue({ ...terms(context, to, list), credentials: list.map(({ part }) => part.credential) });
-  return guarded(context, 'git', parts, issue, (issued) => new URL(issued.baseUrl).hostname);
+  const { admitted, issued, denied } = await issueWithout(context, parts, issue);
+  if (!issued) return { ...NOTHING, denied };
+  const { baseUrl, readOnly, upstreams, repos, pushRefs } = issued;
+  const guard = 'git' as const;
+  const facts = { baseUrl, readOnly, upstreams, repos, pushRefs };
+  const { material, held } = await describe(context, admitted, issued, new URL(baseUrl).hostname);
+  return {
+    materials: [{ ...material, guard, facts, issued }],
+    sessions: [{ ...held, guard, facts }],
+    denied,
+  };
 }
 
 export async function guardKube(
@@ -55,40 +65,40 @@ export async function guardKube(
   }
   const issue = (list: readonly PartOf<'kube'>[]): Promise<IssuedKubeSession> =>
     kubeGuard.issue({ ...terms(context, to, list), clusters: list.map(({ part }) => part.cluster) });
-  return guarded(context, 'kube', parts, issue, kubeHost);
-}
-
-async function guarded<P extends PartOf<'git' | 'kube'>, I extends IssuedGitSession | IssuedKubeSession>(
-  context: Context,
-  guard: GuardName,
-  parts: readonly P[],
-  issue: (parts: readonly P[]) => Promise<I>,
-  hostOf: (issued: I) => string,
-): Promise<Guarded> {
   const { admitted, issued, denied } = await issueWithout(context, parts, issue);
   if (!issued) return { ...NOTHING, denied };
-  const { sessionId, expiresAt, summary } = issued;
-  const grants = admitted.map(({ grant }) => grant.ref);
-  const live = await context.deps.sessions.get(sessionId);
-  const held: HeldSession = {
-    id: sessionId,
-    guard,
-    grants: grants.map(({ grantId }) => grantId),
-    expiresAt,
-    hardExpiresAt: live?.session.hardExpiresAt ?? expiresAt,
-    summary,
-    host: hostOf(issued),
+  const { readOnly, contexts, namespace, namespaces, verbs } = issued;
+  const guard = 'kube' as const;
+  const facts = { readOnly, contexts, ...compact({ namespace }), namespaces, verbs };
+  const { material, held } = await describe(context, admitted, issued, kubeHost(issued));
+  return {
+    materials: [{ ...material, guard, facts, issued }],
+    sessions: [{ ...held, guard, facts }],
+    denied,
   };
-  const material = {
-    type: 'session',
-    guard,
-    grants,
-    sessionId,
-    expiresAt,
-    summary,
-    issued,
-  } as SessionMaterial;
-  return { materials: [material], sessions: [held], denied };
+}
+
+/** What a lease answers of a session, and what it keeps of it. */
+async function describe(
+  { deps }: Context,
+  admitted: readonly PartOf<'git' | 'kube'>[],
+  { sessionId, expiresAt, summary }: IssuedGitSession | IssuedKubeSession,
+  host: string,
+) {
+  const refs = admitted.map(({ grant }) => grant.ref);
+  const live = await deps.sessions.get(sessionId);
+  const hardExpiresAt = live?.session.hardExpiresAt ?? expiresAt;
+  return {
+    material: { type: 'session', grants: refs, sessionId, expiresAt, summary } as const,
+    held: {
+      id: sessionId,
+      grants: refs.map(({ grantId }) => grantId),
+      expiresAt,
+      hardExpiresAt,
+      summary,
+      host,
+    },
+  };
 }
 
 /** Issues for as many as the guard admits. Its refusal names the entry; where it does not, each is tried alone. */

@@ -6,13 +6,12 @@ import type { Row, Write } from '../../store/store.ts';
 import { fromBody, toBody } from '../body.ts';
 import { compact } from '../compact.ts';
 import { KINDS } from '../kind.ts';
-import type { GrantRef } from '../material.ts';
+import type { GitFacts, GrantRef, KubeFacts } from '../material.ts';
 import type { Requester } from '../requester.ts';
 import { SETS } from '../sets.ts';
 
-export interface HeldSession {
+interface Held {
   readonly id: string;
-  readonly guard: 'git' | 'kube';
   readonly grants: readonly string[];
   readonly expiresAt: number;
   readonly hardExpiresAt: number;
@@ -20,6 +19,11 @@ export interface HeldSession {
   /** Of the guard, which a proxy of the same lease must not stand before. */
   readonly host: string;
 }
+
+/** `facts` are what a workload's environment says of it, and nothing that opens it. */
+export type HeldSession =
+  | (Held & { readonly guard: 'git'; readonly facts: GitFacts })
+  | (Held & { readonly guard: 'kube'; readonly facts: KubeFacts });
 
 export interface LeaseRecord extends Requester {
   readonly id: string;
@@ -42,6 +46,16 @@ export interface StoredLease extends LeaseRecord {
   readonly rev: number;
 }
 
+const words = z.array(z.string());
+const held = {
+  id: z.string(),
+  grants: words,
+  expiresAt: z.number(),
+  hardExpiresAt: z.number(),
+  summary: z.string(),
+  host: z.string(),
+};
+
 const body = z.object({
   executorId: z.string().optional(),
   projectId: z.string().optional(),
@@ -56,15 +70,32 @@ const body = z.object({
     z.object({ grantId: z.string(), secretId: z.string(), secretName: z.string(), kind: z.enum(KINDS) }),
   ),
   sessions: z.array(
-    z.object({
-      id: z.string(),
-      guard: z.enum(['git', 'kube']),
-      grants: z.array(z.string()),
-      expiresAt: z.number(),
-      hardExpiresAt: z.number(),
-      summary: z.string(),
-      host: z.string(),
-    }),
+    z.discriminatedUnion('guard', [
+      z.object({
+        ...held,
+        guard: z.literal('git'),
+        facts: z.object({
+          baseUrl: z.string(),
+          readOnly: z.boolean(),
+          upstreams: words,
+          repos: words,
+          pushRefs: words,
+        }),
+      }),
+      z.object({
+        ...held,
+        guard: z.literal('kube'),
+        facts: z
+          .object({
+            readOnly: z.boolean(),
+            contexts: words,
+            namespace: z.string().optional(),
+            namespaces: words,
+            verbs: words,
+          })
+          .transform(compact),
+      }),
+    ]),
   ),
   withheld: z.array(z.string()),
   denied: z.record(z.string(), z.string()),

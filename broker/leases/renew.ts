@@ -225,8 +225,11 @@ function sessionMaterial(held: HeldSession, usable: readonly Usable[]): SessionM
   const grants = usable
     .filter(({ grant }) => held.grants.includes(grant.id))
     .map(({ grant }) => grantOf(grant).ref);
-  const { guard, id: sessionId, expiresAt, summary } = held;
-  return { type: 'session', guard, grants, sessionId, expiresAt, summary };
+  const { id: sessionId, expiresAt, summary } = held;
+  const common = { type: 'session', grants, sessionId, expiresAt, summary } as const;
+  return held.guard === 'git'
+    ? { ...common, guard: held.guard, facts: held.facts }
+    : { ...common, guard: held.guard, facts: held.facts };
 }
 
 /** What was delivered directly, is not any more, and is not reported as taken away. */

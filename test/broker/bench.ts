@@ -7,7 +7,7 @@ import type { BrokerDeps } from '../../broker/deps.ts';
 import type { Grant } from '../../broker/grants/grant.ts';
 import type { Lease, SessionMaterial } from '../../broker/material.ts';
 import type { Secret } from '../../broker/secrets/secret.ts';
-import { manualClock } from '../../common/clock.ts';
+import { type Clock, manualClock } from '../../common/clock.ts';
 import { Credential } from '../../common/credential.ts';
 import { PosternError } from '../../common/errors.ts';
 import type { Log } from '../../common/log.ts';
@@ -40,8 +40,18 @@ export interface BenchOptions {
   readonly maxTtl?: number;
   readonly limits?: BrokerDeps['limits'];
   readonly env?: { readonly [name: string]: string };
+  /** The real guards, or others, in place of those here. */
+  readonly make?: (parts: GuardParts) => Promise<{ git: GitGuard; kube: KubeGuard }>;
   /** Wraps what the broker sees of the store. */
   readonly through?: (store: Store) => Store;
+}
+
+export interface GuardParts {
+  readonly sessions: Sessions;
+  readonly audit: MemoryAudit;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly redactor: Redactor;
 }
 
 export interface Bench {
@@ -92,8 +102,9 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
   const github = fakeGitHub(clock);
   const guards: Bench['guards'] = { git: options.git ?? 'on', kube: options.kube ?? 'on' };
   const refuse: Bench['refuse'] = { upstreams: [], namespaces: [], naming: true };
-  const gitGuard = gitGuardOver(sessions, refuse);
-  const kubeGuard = kubeGuardOver(sessions, refuse);
+  const made = await options.make?.({ sessions, audit, clock, log, redactor });
+  const gitGuard = made?.git ?? gitGuardOver(sessions, refuse);
+  const kubeGuard = made?.kube ?? kubeGuardOver(sessions, refuse);
   const deps: BrokerDeps = {
     store: options.through?.(store) ?? store,
     keyring,
