@@ -12,7 +12,7 @@ const LAST_MS = 20_000;
 
 export async function serve(context: Context): Promise<number> {
   const config = await context.config();
-  const stop = signalled();
+  const stop = Promise.race([signalled(), orphaned(context.env)]);
   const server = await startServer(config, VERSION);
   const { log } = server;
   const crash = (error: unknown): void => {
@@ -27,6 +27,23 @@ export async function serve(context: Context): Promise<number> {
   await Promise.race([server.stop(), new Promise((resolve) => setTimeout(resolve, LAST_MS))]);
   // Whatever still holds the event loop (a socket that the system keeps) must not hold the process.
   process.exit(0);
+}
+
+/**
+ * npm and npx put a shell between themselves and this process, which dies of their signal and does not pass it on; the
+ * server that is left would hold the data folder. Anywhere else losing the parent means nothing.
+ */
+function orphaned(env: Context['env']): Promise<void> {
+  return new Promise((resolve) => {
+    if (env.npm_command === undefined) return;
+    const parent = process.ppid;
+    const timer = setInterval(() => {
+      if (process.ppid === parent) return;
+      clearInterval(timer);
+      resolve();
+    }, 250);
+    timer.unref();
+  });
 }
 
 /** Resolves at the first signal; from then on the next one ends the process. */

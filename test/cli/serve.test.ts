@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server as NetServer } from 'node:net';
@@ -179,6 +180,23 @@ describe('a stop', () => {
     expect((await clone).code).not.toBe(0);
     expect((await site.postern('audit', 'verify')).code).toBe(0);
   }, 60_000);
+});
+
+test('behind a shell of npx that dies of the signal, the server ends too', async () => {
+  const config = configure(join(folder, 'npx'), { git: { listen: '127.0.0.1:0' }, log: { level: 'error' } });
+  const line = '"$0" "$1" serve --config "$2" & echo started; wait';
+  const shell = spawn('sh', ['-c', line, process.execPath, launcher, config], {
+    env: { ...process.env, npm_command: 'exec' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let out = '';
+  shell.stdout.on('data', (chunk: Buffer) => {
+    out += chunk.toString();
+  });
+  await waitFor('ready', () => out.includes('"msg":"ready"'));
+  const server = Number(readFileSync(join(folder, 'npx/var/serve.pid'), 'utf8'));
+  shell.kill('SIGTERM');
+  await waitFor('the server to be gone', () => !alive(server));
 });
 
 describe('the launcher on an old node', () => {
