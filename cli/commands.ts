@@ -221,7 +221,8 @@ export const commands: readonly Command[] = [
         help: 'a ref of a push to be judged too; create:, update: or delete: may stand in front',
       },
     ],
-    notes: 'PATH is what git would send (/acme/tool.git/info/refs?service=git-receive-pack), or acme/tool.',
+    notes:
+      'PATH is what git would send (/acme/tool.git/info/refs?service=git-receive-pack), or acme/tool. Exit 0 whatever the decision.',
     remote: true,
     load: async () => (await import('./commands/explain.ts')).explainGit,
   },
@@ -230,6 +231,8 @@ export const commands: readonly Command[] = [
     args: ['METHOD', 'PATH'],
     summary: 'What the Kubernetes guard would decide, and by which rule, without doing it',
     flags: [{ name: 'session', value: 'ID', required: true, help: 'the session that would ask' }],
+    notes:
+      'PATH is what kubectl would send, with or without /c/CONTEXT in front. Exit 0 whatever the decision.',
     remote: true,
     load: async () => (await import('./commands/explain.ts')).explainKube,
   },
