@@ -4,6 +4,7 @@
 import { posix } from 'node:path';
 import { PosternError } from '../common/errors.ts';
 import { compact } from './compact.ts';
+import { isPlain } from './text.ts';
 
 export interface Requester {
   readonly executorId?: string;
@@ -23,7 +24,6 @@ export interface RequesterInput {
 }
 
 const MAX = 1024;
-const ODD = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 export const LABEL_KEY = /^[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?$/;
 export const LABEL_VALUE = /^[A-Za-z0-9](?:[A-Za-z0-9._:/@+-]{0,254}[A-Za-z0-9])?$/;
 
@@ -57,7 +57,7 @@ export function readRequester(input: RequesterInput): Requester {
 function word(value: string | undefined, key: string): string | undefined {
   const text = value?.trim();
   if (text === undefined || text === '') return undefined;
-  if (text.length > MAX || ODD.test(text)) throw bad(key, `it must be at most ${MAX} printable characters`);
+  if (!isPlain(text, MAX)) throw bad(key, `it must be at most ${MAX} printable characters`);
   // A requester is one thing. A star would otherwise be equal to the star of a grant for everybody.
   if (text === '*') throw bad(key, 'it must name one, not *');
   return text;

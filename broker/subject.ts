@@ -5,6 +5,7 @@
 import { PosternError } from '../common/errors.ts';
 import { LABEL_KEY, LABEL_VALUE, normaliseProjectId, type Requester } from './requester.ts';
 import { safeRef } from './safe-ref.ts';
+import { isPlain } from './text.ts';
 
 export type Subject =
   | { readonly type: 'project' | 'executor'; readonly value: string }
@@ -24,8 +25,7 @@ export function parseSubject(text: string, key = 'subject'): Subject {
   const value = text.slice(colon + 1);
   if (type !== 'project' && type !== 'executor' && type !== 'label') throw fail('is not a subject');
   if (value === '' || value.trim() !== value) throw fail('names nothing');
-  if (value.length > 1024 || /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(value))
-    throw fail('is not usable');
+  if (!isPlain(value, 1024)) throw fail('is not usable');
   if (type === 'label') return { type, labels: parseLabels(value, fail) };
   if (value === '*') return { type, value };
   if (value.includes('*')) throw fail('has a star inside: a subject is one name or * alone');

@@ -3,6 +3,7 @@
 // an allowlist that fails open nearly always does so by being empty.
 
 import { PosternError } from '../../common/errors.ts';
+import { isPlain } from '../text.ts';
 
 export interface Constraints {
   /** GitHub: `acme/tool`, `acme/*`, `*`, in any case. local_repo: folder names, case-sensitive. */
@@ -48,7 +49,6 @@ const FLAGS: readonly ConstraintName[] = ['allowDelete', 'writable'];
 
 export const MAX_PATTERNS = 256;
 const MAX_PATTERN_LENGTH = 512;
-const ODD = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
 /**
  * Reads constraints from outside: known members only, lists of distinct, printable strings. Empty lists are left out,
@@ -81,7 +81,7 @@ function readList(value: unknown, path: string): readonly string[] {
   for (const entry of value as unknown[]) {
     if (typeof entry !== 'string' || entry.trim() === '')
       throw bad(path, 'an entry is empty; write * for all');
-    if (entry !== entry.trim() || entry.length > MAX_PATTERN_LENGTH || ODD.test(entry))
+    if (entry !== entry.trim() || !isPlain(entry, MAX_PATTERN_LENGTH))
       throw bad(path, 'an entry has white space around it, is too long or cannot be printed');
     seen.add(entry);
   }

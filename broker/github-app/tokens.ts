@@ -64,7 +64,7 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
     const bytes = deps.keyring.open({ set: SETS.appTokens, id: stored.grantId }, stored.sealed);
     try {
       const token = new Credential(bytes.toString('utf8'));
-      context.announce(stored.tokenId, token.reveal());
+      context.announce(stored.tokenId, bytes, () => [token.reveal()]);
       return { tokenId: stored.tokenId, token, expiresAt: stored.expiresAt };
     } finally {
       bytes.fill(0);
@@ -123,6 +123,7 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
       scope === 'same' ? before?.scope : undefined,
     );
     const tokenId = newId('ght', context.now());
+    const bytes = Buffer.from(minted.token.reveal());
     const next: StoredToken = {
       grantId: grant.ref.grantId,
       secretId: grant.ref.secretId,
@@ -135,12 +136,9 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
       applied: before === undefined,
       uses: 0,
       rev: 0,
-      sealed: deps.keyring.seal(
-        { set: SETS.appTokens, id: grant.ref.grantId },
-        Buffer.from(minted.token.reveal()),
-      ),
+      sealed: deps.keyring.seal({ set: SETS.appTokens, id: grant.ref.grantId }, bytes),
     };
-    context.announce(tokenId, minted.token.reveal());
+    context.announce(tokenId, bytes, () => [minted.token.reveal()]);
     const writes: Write[] = [tokenRow(next, before?.rev ?? 0)];
     if (before) writes.push(endingRow(context, before, open(before).token, context.now() + GRACE));
     if (!(await deps.store.commit(writes))) {

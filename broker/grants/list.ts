@@ -6,6 +6,7 @@ import { findSecret } from '../secrets/find.ts';
 import { visibleTo } from '../secrets/ownership.ts';
 import { SETS } from '../sets.ts';
 import { formatSubject, parseSubject } from '../subject.ts';
+import { rowKey } from '../text.ts';
 import { endedBecause, type Grant, readGrant, type StoredGrant } from './grant.ts';
 
 export interface GrantFilter {
@@ -37,7 +38,7 @@ export async function listGrants(context: Context, filter: GrantFilter, caller: 
 
 /** @throws PosternError `not_found` also for a grant of a personal secret that the caller may not see */
 export async function findGrant({ deps }: Context, id: string, caller: Caller): Promise<StoredGrant> {
-  const row = await deps.store.get(SETS.grants, id || '-');
+  const row = await deps.store.get(SETS.grants, rowKey(id));
   const stored = row && readGrant(row);
   if (stored && visibleTo(stored.grant, caller)) return stored;
   throw new PosternError('not_found', `There is no grant ${safeRef(id)}.`, {

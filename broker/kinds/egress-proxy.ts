@@ -17,6 +17,10 @@ export const egressProxy: KindRules<{ readonly url: Credential; readonly hosts: 
     parseProxy(payload);
     return [];
   },
+  credentials(payload) {
+    const { username, password } = new URL(parseProxy(payload).reveal());
+    return password === '' ? [] : [`${username}:${password}`, password, decoded(password)];
+  },
   checkConstraints(constraints) {
     onlyFor(constraints, ['hosts'], 'proxy');
     requireOne(constraints, ['hosts'], 'proxy');
@@ -32,6 +36,14 @@ export const egressProxy: KindRules<{ readonly url: Credential; readonly hosts: 
       summary: `proxy for ${[...hosts].sort().join(', ')}; kept by the executor's network policy`,
     }),
 };
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
 
 function parseProxy(payload: Buffer): Credential {
   const text = textOf(payload, 'proxy').trim();

@@ -9,12 +9,15 @@ import { jsonObject, malformed, nothingLeft, textOf } from './payload.ts';
 export const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const LINE = /^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]{0,127})=(.*)$/;
 /** Postern's own; an env secret that set one would lead a workload around its guard. */
-const RESERVED = /^(?:POSTERN_\w*|GIT_CONFIG\w*|KUBECONFIG|DOCKER_CONFIG)$/;
+const RESERVED = /^(?:POSTERN_\w*|GIT_CONFIG\w*|KUBECONFIG|DOCKER_CONFIG|__proto__)$/;
 
 export const env: KindRules<ReadonlyMap<string, string>> = {
   kind: 'env',
   constraints: ['envKeys'],
   inspect: (payload, secretName) => [...parseEnv(payload, secretName).keys()].sort(),
+  // `DEBUG=true` is no credential, and hiding every "true" would make logs unreadable.
+  credentials: (payload, secretName) =>
+    [...parseEnv(payload, secretName).values()].filter((value) => value.length >= 8),
   checkConstraints(constraints) {
     onlyFor(constraints, ['envKeys'], 'set of variables');
     for (const key of constraints.envKeys ?? [])

@@ -13,6 +13,11 @@ export const githubApp: KindRules<AppCredential> = {
     parseApp(payload);
     return [];
   },
+  destination(payload) {
+    const { apiUrl, upstream = '' } = parseApp(payload);
+    return `${apiUrl} ${upstream}`;
+  },
+  credentials: (payload) => [payload.toString('utf8')],
   checkConstraints: checkGithub,
   minimise: (payload) => parseApp(payload),
   async materialise(app, context) {

@@ -34,6 +34,8 @@ export const githubPat: KindRules<Pat & { readonly constraints: Constraints }> =
     parsePat(payload);
     return [];
   },
+  destination: (payload) => parsePat(payload).upstream ?? 'the default forge',
+  credentials: (payload) => [parsePat(payload).token.reveal()],
   checkConstraints: checkGithub,
   minimise: (payload, constraints) => ({ ...parsePat(payload), constraints }),
   materialise: ({ token, upstream, username, constraints }, context) => ({

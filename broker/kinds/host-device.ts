@@ -18,6 +18,7 @@ export const hostDevice: KindRules<readonly GrantedDevice[]> = {
   kind: 'host_device',
   constraints: ['devices'],
   inspect: (payload) => parseDevices(payload).map(({ name }) => name),
+  credentials: () => [],
   checkConstraints(constraints) {
     onlyFor(constraints, ['devices'], WHAT);
     requireOne(constraints, ['devices'], WHAT);

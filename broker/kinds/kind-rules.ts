@@ -44,6 +44,13 @@ export interface KindRules<Minimised = unknown> {
    * @throws PosternError `invalid_input`; the payload is never quoted
    */
   inspect(payload: Buffer, secretName: string): Promise<readonly string[]> | readonly string[];
+  /** What of the payload is a credential, for whoever keeps those out of logs; a path or a host name is none. */
+  credentials(payload: Buffer, secretName: string): readonly string[];
+  /**
+   * Where a session takes the credential, where the session fixed that when it was issued: a new payload must go to the
+   * same place, or a token for one forge would be sent to another.
+   */
+  destination?(payload: Buffer): string;
   /** @throws PosternError `invalid_input` where a list that must gate is absent or a pattern can't be used */
   checkConstraints(constraints: Constraints): void;
   /**

@@ -35,6 +35,7 @@ export const kubeconfig: KindRules<{ readonly document: Kubeconfig; readonly con
   kind: 'kubeconfig',
   constraints: ['contexts', 'namespaces', 'verbs', 'resources'],
   inspect: (payload) => parseKubeconfig(textOf(payload, WHAT)).contexts.map(({ name }) => name),
+  credentials: (payload) => [payload.toString('utf8')],
   checkConstraints(constraints) {
     onlyFor(constraints, ['contexts', 'namespaces', 'verbs', 'resources'], WHAT);
     requireOne(constraints, ['namespaces', 'contexts'], WHAT);

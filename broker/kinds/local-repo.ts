@@ -31,6 +31,7 @@ export const localRepo: KindRules<Wanted> = {
     const root = await realRoot(parseRoot(payload));
     return (await reposIn(root)).map(({ name }) => name);
   },
+  credentials: () => [],
   checkConstraints(constraints) {
     onlyFor(constraints, ['repos', 'writable'], WHAT);
     requireOne(constraints, ['repos'], WHAT);

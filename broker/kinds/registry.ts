@@ -20,6 +20,10 @@ export const registry: KindRules<Logins> = {
     const parsed = parse(payload);
     return typeof parsed === 'string' ? [] : Object.keys(parsed).sort();
   },
+  credentials(payload) {
+    const parsed = parse(payload);
+    return typeof parsed === 'string' ? [parsed, parsed.replace(/^[^:]*:/, '')] : [payload.toString('utf8')];
+  },
   checkConstraints(constraints) {
     onlyFor(constraints, ['registries'], WHAT);
     requireOne(constraints, ['registries'], WHAT);

@@ -72,9 +72,11 @@ function directMaterial({ grant, part }: PartOf<'direct'>): DirectMaterial {
 
 /** One document for all of them: docker and podman read one. */
 function registryMaterial(parts: readonly PartOf<'registry'>[]): DirectMaterial {
-  const auths: { [name: string]: unknown } = {};
-  for (const { part } of parts)
-    for (const [name, login] of Object.entries(part.logins)) auths[name] = JSON.parse(login.reveal());
+  const auths = Object.fromEntries(
+    parts.flatMap(({ part }) =>
+      Object.entries(part.logins).map(([name, login]) => [name, JSON.parse(login.reveal())]),
+    ),
+  );
   return {
     type: 'direct',
     grants: parts.map(({ grant }) => grant.ref),

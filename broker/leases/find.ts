@@ -2,6 +2,7 @@ import { PosternError } from '../../common/errors.ts';
 import type { Context } from '../context.ts';
 import { safeRef } from '../safe-ref.ts';
 import { SETS } from '../sets.ts';
+import { rowKey } from '../text.ts';
 import { readLease, type StoredLease } from './record.ts';
 
 /** @throws PosternError `not_found` (unknown, or released), `lease_expired` where nobody renewed it in time */
@@ -10,7 +11,7 @@ export async function findLease(
   id: string,
   expired: 'refused' | 'shown' = 'shown',
 ): Promise<StoredLease> {
-  const row = await context.deps.store.get(SETS.leases, id || '-');
+  const row = await context.deps.store.get(SETS.leases, rowKey(id));
   if (!row)
     throw new PosternError('not_found', `There is no lease ${safeRef(id)}; it was released, or never was.`, {
       key: 'lease',

@@ -7,6 +7,7 @@ import { rfc3339 } from '../../common/clock.ts';
 import { type Caller, requireActor } from '../caller.ts';
 import type { Context } from '../context.ts';
 import { SETS } from '../sets.ts';
+import { rowKey } from '../text.ts';
 import { leaseFields, readLease, type StoredLease } from './record.ts';
 
 /**
@@ -30,8 +31,9 @@ export async function endLease(
   actor: string,
 ): Promise<boolean> {
   const { store, sessions } = context.deps;
+  if (!(await store.get(SETS.leases, rowKey(id)))) return false;
   await sessions.revokeLease(id, because);
-  const lease = await remove(context, id);
+  const lease = await remove(id);
   if (!lease) return false;
   // A renewal that was under way may have issued one more.
   await sessions.revokeLease(id, because);
@@ -47,7 +49,7 @@ export async function endLease(
   });
   return true;
 
-  async function remove({ now: _ }: Context, leaseId: string): Promise<StoredLease | undefined> {
+  async function remove(leaseId: string): Promise<StoredLease | undefined> {
     for (;;) {
       const row = await store.get(SETS.leases, leaseId);
       if (!row) return undefined;

@@ -13,6 +13,7 @@ import { parseApp } from '../github-app/payload.ts';
 import { grantOf } from '../grants/grant.ts';
 import type { Denied, GrantRef, Lease, Material, SessionMaterial } from '../material.ts';
 import { useWrites } from '../requests/uses.ts';
+import { followReference } from '../secrets/follow.ts';
 import { withPayload } from '../secrets/payload.ts';
 import { assemble } from './assemble.ts';
 import { build } from './build.ts';
@@ -72,7 +73,7 @@ async function attemptRenewal(
   );
   let until = leaseEnd(now + ttl, usable);
 
-  const tokens = await renewTokens(context, before, usable, until);
+  const tokens = await renewCustody(context, before, usable, until);
   const standing = usable.filter(({ grant }) => !tokens.denied.some(({ grantId }) => grantId === grant.id));
   until = Math.min(until, ...tokens.ends);
   const kept = await keepSessions(context, before, standing, until, ttl);
@@ -151,15 +152,20 @@ async function attemptRenewal(
   return { record, materials, denied: refused };
 }
 
-/** Installation tokens that would end before the lease are minted anew and go into custody, before anything else. */
-async function renewTokens(context: Context, before: StoredLease, usable: readonly Usable[], until: number) {
+/**
+ * What sessions have in custody is brought up to date before anything else: installation tokens that would end before the
+ * lease are minted anew, references are looked at again.
+ */
+async function renewCustody(context: Context, before: StoredLease, usable: readonly Usable[], until: number) {
   const held = new Map<string, string>();
   const ends: number[] = [];
   const denied: Denied[] = [];
   const inSession = new Set(before.sessions.flatMap(({ grants }) => grants));
   for (const { grant, stored } of usable) {
-    if (grant.kind !== 'github_app' || !inSession.has(grant.id)) continue;
+    if (!inSession.has(grant.id)) continue;
     try {
+      await followReference(context, stored, { actor: before.actor });
+      if (grant.kind !== 'github_app') continue;
       const token = await context.appTokens.obtain(grantOf(grant), until, () =>
         withPayload(context, stored, parseApp),
       );

@@ -15,6 +15,7 @@ import { findSecret } from '../secrets/find.ts';
 import { isPersonal } from '../secrets/ownership.ts';
 import { SETS } from '../sets.ts';
 import { parseSubject } from '../subject.ts';
+import { rowKey } from '../text.ts';
 import {
   type AccessRequest,
   isPending,
@@ -91,7 +92,7 @@ export async function openRequest(
 
 /** @throws PosternError `not_found` */
 export async function findRequest({ deps }: Context, id: string): Promise<StoredRequest> {
-  const row = await deps.store.get(SETS.requests, id || '-');
+  const row = await deps.store.get(SETS.requests, rowKey(id));
   if (row) return readRequest(row);
   throw new PosternError('not_found', `There is no request ${safeRef(id)}.`, {
     key: 'request',

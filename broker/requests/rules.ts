@@ -7,6 +7,7 @@ import { type Caller, couldBeSamePerson, identities } from '../caller.ts';
 import { MAX_GRANT_TTL } from '../grants/create.ts';
 import { looksSecret } from '../safe-ref.ts';
 import { formatSubject, isWildcard } from '../subject.ts';
+import { isPlain } from '../text.ts';
 import { type AccessRequest, contentHash, requesterOf } from './request.ts';
 
 const DAY = 86_400_000;
@@ -109,7 +110,9 @@ export function checkNote(text: string | undefined, required: boolean): string |
 function checkText(text: string, key: string): string {
   if (Buffer.byteLength(text) > MAX_JUSTIFICATION)
     throw bad(key, `it is longer than ${MAX_JUSTIFICATION} bytes`);
-  if (/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(text))
+  // Lines and tabs are fine; what turns the direction of text around would show an approver something else.
+  const line = text.replaceAll(/\r?\n|\t/g, ' ');
+  if (!isPlain(line, MAX_JUSTIFICATION) || /[\u202a-\u202e\u2066-\u2069]/.test(line))
     throw bad(key, 'it has characters that cannot be shown');
   if (looksSecret(text)) throw bad(key, 'it looks as if it held a credential');
   return text;

@@ -7,6 +7,7 @@ import type { Caller } from '../caller.ts';
 import type { Context } from '../context.ts';
 import { safeRef } from '../safe-ref.ts';
 import { SETS } from '../sets.ts';
+import { rowKey } from '../text.ts';
 import { spendableBy, visibleTo } from './ownership.ts';
 import { nameKey, readSecret, type Secret, type StoredSecret } from './secret.ts';
 
@@ -16,10 +17,10 @@ import { nameKey, readSecret, type Secret, type StoredSecret } from './secret.ts
  *   the two apart would list who keeps what. `conflict` where the name means two secrets of theirs.
  */
 export async function findSecret({ deps }: Context, ref: string, caller: Caller): Promise<StoredSecret> {
-  const byId = await deps.store.get(SETS.secrets, ref || '-');
+  const byId = await deps.store.get(SETS.secrets, rowKey(ref));
   const rows = byId
     ? [byId]
-    : await deps.store.list(SETS.secrets, { where: { index: 'name', value: nameKey(ref) || '-' } });
+    : await deps.store.list(SETS.secrets, { where: { index: 'name', value: rowKey(nameKey(ref)) } });
   const found = rows.map(readSecret).filter(({ secret }) => visibleTo(secret, caller));
   const [first, ...others] = found;
   if (first === undefined)

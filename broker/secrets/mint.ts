@@ -13,6 +13,7 @@ import { rulesOf } from '../kinds/kinds.ts';
 import { checkName } from '../name.ts';
 import { looksSecret } from '../safe-ref.ts';
 import { SETS } from '../sets.ts';
+import { isPlain } from '../text.ts';
 import { visibleTo } from './ownership.ts';
 import { MAX_PAYLOAD, readReference } from './payload.ts';
 import { nameRow, type Secret, writeSecret } from './secret.ts';
@@ -82,6 +83,7 @@ export async function prepareSecret(
   const payload = await payloadOf(context, input);
   try {
     const secret: Secret = { ...draft, names: await rulesOf(kind).inspect(payload, draft.name) };
+    context.announce(secret.id, payload, () => rulesOf(kind).credentials(payload, secret.name));
     const sealed = input.reference
       ? undefined
       : context.deps.keyring.seal({ set: SETS.secrets, id: secret.id }, payload);
@@ -123,7 +125,7 @@ function readOwner({ owner, personal }: MintInput, caller: Caller): string | und
     throw new PosternError('invalid_input', 'owner: a personal secret needs an identity that owns it.', {
       key: 'owner',
     });
-  if (normal.length > 256 || /[\s\u0000-\u001f\u007f*]/.test(normal) || looksSecret(normal))
+  if (!isPlain(normal, 256) || /[\s*]/.test(normal) || looksSecret(normal))
     throw new PosternError('invalid_input', 'owner: it is not an identity.', { key: 'owner' });
   // Otherwise a name that is refused would tell what somebody else keeps.
   if (normal !== '' && !visibleTo({ owner: normal }, caller))
@@ -135,9 +137,7 @@ function readOwner({ owner, personal }: MintInput, caller: Caller): string | und
 
 function checkMetadata(metadata: { readonly [key: string]: string }): { readonly [key: string]: string } {
   const entries = Object.entries(metadata);
-  const fits = entries.every(
-    ([key, value]) => /^[A-Za-z0-9._/-]{1,64}$/.test(key) && /^[^\p{Cc}]{0,256}$/u.test(value),
-  );
+  const fits = entries.every(([key, value]) => /^[A-Za-z0-9._/-]{1,64}$/.test(key) && isPlain(value, 256));
   if (entries.length > 16 || !fits)
     throw new PosternError('invalid_input', 'metadata: at most 16 short entries of one line each.', {
       key: 'metadata',

@@ -6,6 +6,7 @@ import { PosternError } from '../../common/errors.ts';
 import { describeValueFrom, type ValueFrom } from '../../common/value-from.ts';
 import type { Envelope } from '../../keyring/envelope.ts';
 import type { Context } from '../context.ts';
+import { rulesOf } from '../kinds/kinds.ts';
 import { SETS } from '../sets.ts';
 import type { StoredSecret } from './secret.ts';
 
@@ -22,7 +23,7 @@ export async function withPayload<T>(
     ? await readReference(context, secret.reference)
     : await openSealed(context, secret.id, sealed ?? missing());
   try {
-    context.announce(secret.id, payload.toString('utf8'));
+    context.announce(secret.id, payload, () => rulesOf(secret.kind).credentials(payload, secret.name));
     return await use(payload);
   } finally {
     payload.fill(0);

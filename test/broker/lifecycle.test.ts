@@ -316,6 +316,19 @@ describe('a new payload', () => {
     expect(isEmpty(await lease(bench))).toBe(false);
   });
 
+  it('for another forge is refused: a session would take it to the old one', async () => {
+    const bench = await openBench();
+    await sandbox(bench);
+    const made = await lease(bench);
+    const payload = Buffer.from(JSON.stringify({ token: 'ghe-token', upstream: 'https://ghe.example' }));
+    await expect(
+      bench.broker.secrets.replace({ secret: 'lib-pat', payload }, OPERATOR),
+    ).rejects.toMatchObject({
+      code: 'invalid_input',
+    });
+    expect(await spend(bench, gitToken(made), 'c1')).toBe(PAT);
+  });
+
   it('saved while a lease is made is what the lease has', async () => {
     let pause: (() => Promise<void>) | undefined;
     const through = (store: Store): Store => ({

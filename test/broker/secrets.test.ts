@@ -6,6 +6,7 @@ import {
   ADMIN,
   closeBenches,
   DAY,
+  gitToken,
   grant,
   HUB,
   lease,
@@ -14,6 +15,7 @@ import {
   openBench,
   PAT,
   PROJECT,
+  spend,
   variables,
 } from './bench.ts';
 
@@ -188,6 +190,25 @@ describe('minting', () => {
   });
 });
 
+describe('what is in use', () => {
+  it('is known to whoever keeps credentials out of logs, and a path or a flag is not', async () => {
+    const bench = await openBench();
+    await mint(bench, 'pat', 'github_pat', PAT);
+    await mint(bench, 'vars', 'env', { KEY: 'odd-looking+value', DEBUG: 'true' });
+    await mint(bench, 'proxy', 'egress_proxy', 'http://user:proxy-pass-1@proxy.corp.example:3128');
+    await mint(bench, 'devices', 'host_device', [{ name: 'gpu0', source: '/dev/nvidia0' }]);
+    const clean = 'DEBUG=true on proxy.corp.example:3128 with /dev/nvidia0';
+    expect(bench.redactor.text(clean)).toBe(clean);
+    for (const secret of [PAT, 'odd-looking+value', 'proxy-pass-1'])
+      expect(bench.redactor.text(`he said ${secret} twice`)).not.toContain(secret);
+    await bench.broker.secrets.replace(
+      { secret: 'vars', payload: Buffer.from('KEY=another+value') },
+      OPERATOR,
+    );
+    expect(bench.redactor.text('he said another+value twice')).not.toContain('another+value');
+  });
+});
+
 describe('a sealed payload', () => {
   it('copied over another row of the set does not open', async () => {
     const bench = await openBench();
@@ -230,6 +251,26 @@ describe('a reference in place of a payload', () => {
     expect(variables(await lease(bench))).toEqual({ A: 'first' });
     env.CI_VARS = 'A=second';
     expect(variables(await lease(bench))).toEqual({ A: 'second' });
+  });
+
+  it('that changed is what live sessions spend from the next renewal on', async () => {
+    const env = { CI_PAT: 'ghp_first' };
+    const bench = await openBench({ env });
+    await bench.broker.secrets.mint(
+      { name: 'r', kind: 'github_pat', reference: { env: 'CI_PAT' } },
+      OPERATOR,
+    );
+    await grant(bench, 'r', 'any', { repos: ['*'] });
+    const made = await lease(bench);
+    const renew = () => bench.broker.leases.renew({ leaseId: made.id }, HUB);
+    await renew();
+    expect(await spend(bench, gitToken(made), 'c1')).toBe('ghp_first');
+    env.CI_PAT = 'ghp_second';
+    await renew();
+    expect(await spend(bench, gitToken(made), 'c1')).toBe('ghp_second');
+    env.CI_PAT = '';
+    expect((await renew()).denied).toMatchObject([{ secretName: 'r' }]);
+    await expect(spend(bench, gitToken(made), 'c1')).rejects.toThrow();
   });
 
   it('that is not there is an error when it is stored, and a denial later', async () => {
