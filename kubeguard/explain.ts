@@ -27,9 +27,8 @@ export function explain(
   const { policy } = session;
   const current = policy.contexts.find(({ name }) => name === policy.current);
   const split = splitTarget(input.target);
-  const segment = split?.segment ?? current?.segment ?? '';
-  const target = split?.rest ?? input.target;
-  const parsed = parseRequest(method, target);
+  const segment = split.segment ?? current?.segment;
+  const parsed = parseRequest(method, split.rest);
   const place = findPlace(session, segment);
   const request: { [field: string]: unknown } = { method };
   if (place) Object.assign(request, { host: place.context.host, port: place.context.port });

@@ -16,7 +16,7 @@ import { narrowed } from './namespaces.ts';
 import { decide, type Facts } from './policy.ts';
 import { event, type Known } from './records.ts';
 import { createRepeats } from './repeats.ts';
-import { type Parsed, parseRequest, type RequestInfo } from './request-info.ts';
+import { parseRequest, type RequestInfo } from './request-info.ts';
 import { grantLimits, type Limits } from './rules.ts';
 import { findPlace, splitTarget } from './session-policy.ts';
 import { httpStatus, sendStatus, sendStatusOnSocket, type Words } from './status.ts';
@@ -48,7 +48,7 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
     const { req } = exchange;
     const upgrading = !('res' in exchange);
     const split = splitTarget(req.url ?? '');
-    const parsed = readTarget(req.method ?? '', split?.rest);
+    const parsed = parseRequest(req.method ?? '', split.rest);
     let known: Known = { exchange, info: parsed.ok ? parsed.info : undefined };
     const reject = async (
       words: Words,
@@ -89,10 +89,10 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
       live.done({ denied: true, bytesUp: 0, bytesDown: 0 });
       return reject(words, action, recorded);
     };
-    const place = split && findPlace(live.session, split.segment);
-    if (!parsed.ok && split) return refuse(parsed.refusal, 'kube.rejected');
-    if (!place || !parsed.ok) {
-      const message = `paths of this guard begin with the context: ${contextPaths(live.session.policy)}`;
+    if (!parsed.ok) return refuse(parsed.refusal, 'kube.rejected');
+    const place = findPlace(live.session, split.segment);
+    if (!place) {
+      const message = `the session has no context at this path; its paths begin with ${contextPaths(live.session.policy)}`;
       return refuse({ code: 'not_found', message }, 'kube.rejected');
     }
     known = { ...known, context: place.context };
@@ -218,9 +218,4 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
       await Promise.all([...tunnels].map((tunnel) => tunnel.end('shutdown')));
     },
   };
-}
-
-function readTarget(method: string, rest: string | undefined): Parsed {
-  if (rest !== undefined) return parseRequest(method, rest);
-  return { ok: false, refusal: { code: 'not_found', rule: 'context', message: 'the path names no context' } };
 }

@@ -30,18 +30,39 @@ export interface Place {
   readonly rules: KubeRules;
 }
 
-/** `/c/<segment>` off the front of a request target; the rest is the API server's. */
-export function splitTarget(target: string): { segment: string; rest: string } | undefined {
-  const found = /^\/c\/([A-Za-z0-9._~:@-]+)(?=[/?]|$)(.*)$/s.exec(target);
-  const [, segment, rest] = found ?? [];
-  if (segment === undefined || rest === undefined) return undefined;
+export interface SplitTarget {
+  /** Absent: the path names no context. */
+  readonly segment?: string;
+  /** The API server's part. */
+  readonly rest: string;
+}
+
+/** Takes `/c/<segment>` off the front of a request target. */
+export function splitTarget(target: string): SplitTarget {
+  const [, segment, rest = ''] =
+    /^\/c\/(?!\.{1,2}(?:[/?]|$))([A-Za-z0-9._~:@-]+)(?=[/?]|$)(.*)$/s.exec(target) ?? [];
+  if (segment === undefined) return { rest: target };
   return { segment, rest: rest.startsWith('/') ? rest : `/${rest}` };
 }
 
-/** A context whose credential is no longer held (its grant was taken out) is not there. */
-export function findPlace({ policy, credentials }: Session<KubePolicy>, segment: string): Place | undefined {
-  const context = policy.contexts.find((one) => one.segment === segment);
+/**
+ * The context that a request is for. A path that names none (`kubectl get --raw` sends such) is for the only context of
+ * the session, where there is only one. A context whose credential is no longer held (its grant was taken out) is not
+ * there.
+ */
+export function findPlace(
+  { policy, credentials }: Session<KubePolicy>,
+  segment: string | undefined,
+): Place | undefined {
+  const held = policy.contexts.filter(({ credentialId }) =>
+    credentials.some(({ id }) => id === credentialId),
+  );
+  const context =
+    segment === undefined
+      ? held.length === 1
+        ? held[0]
+        : undefined
+      : held.find((one) => one.segment === segment);
   const rules = context && policy.rules[context.credentialId];
-  if (!context || !rules || !credentials.some(({ id }) => id === context.credentialId)) return undefined;
-  return { context, rules };
+  return context && rules ? { context, rules } : undefined;
 }

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parse } from 'yaml';
+import { parse, stringify } from 'yaml';
 import type { AuditEvent } from '../../audit/event.ts';
 import type { AuditLog, Durability } from '../../audit/log.ts';
 import { systemClock } from '../../common/clock.ts';
@@ -42,6 +42,24 @@ export function trail(): Trail {
     async close() {},
   } as Trail;
   return log;
+}
+
+export const CANARY = 'custody-canary-token-8b7d';
+
+/** A kubeconfig for any upstream. */
+export function kubeconfigFor(
+  origin: string,
+  user: object = { token: CANARY },
+  cluster: object = {},
+): string {
+  return stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'test',
+    clusters: [{ name: 'c', cluster: { server: origin, ...cluster } }],
+    users: [{ name: 'u', user }],
+    contexts: [{ name: 'test', context: { cluster: 'c', user: 'u', namespace: 'team-a' } }],
+  });
 }
 
 export interface Held {
@@ -204,7 +222,12 @@ export interface Ran {
 export function kubectl(
   session: Pick<Session, 'file'>,
   args: readonly string[],
-  options: { input?: string; program?: string; timeout?: number } = {},
+  options: {
+    input?: string | Buffer;
+    program?: string;
+    timeout?: number;
+    env?: { [name: string]: string };
+  } = {},
 ): Promise<Ran> {
   return new Promise((resolve) => {
     const child = execFile(
@@ -213,7 +236,7 @@ export function kubectl(
       {
         maxBuffer: 256 * 1024 * 1024,
         timeout: options.timeout ?? 60_000,
-        env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
+        env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent', ...options.env },
       },
       (error, stdout, stderr) => {
         children.delete(child);
@@ -236,10 +259,10 @@ export interface Started {
 export function startKubectl(
   session: Pick<Session, 'file'>,
   args: readonly string[],
-  program = 'kubectl',
+  options: { program?: string; env?: { [name: string]: string } } = {},
 ): Started {
-  const child = spawn(program, ['--kubeconfig', session.file, ...args], {
-    env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
+  const child = spawn(options.program ?? 'kubectl', ['--kubeconfig', session.file, ...args], {
+    env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent', ...options.env },
   });
   children.add(child);
   let stdout = '';
