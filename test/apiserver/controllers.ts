@@ -4,7 +4,7 @@
 import { dropCustom, serveCustom } from './custom.ts';
 import { background, deleteDependents, dependents, remove } from './delete.ts';
 import type { Kubelet } from './kubelet.ts';
-import { asController, create, type Place, patch, type World } from './objects.ts';
+import { create, patch } from './objects.ts';
 import type { ResourceType } from './resources.ts';
 import { ApiError } from './status.ts';
 import type { Change } from './store.ts';
@@ -16,6 +16,7 @@ import {
   reconcileReplicaSet,
   reconcileStatefulSet,
 } from './workloads.ts';
+import { asController, type Place, type World } from './world.ts';
 
 const RECONCILERS: Record<string, (world: World, object: KObject) => void> = {
   'apps/deployments': reconcileDeployment,
@@ -71,16 +72,15 @@ export function startControllers(world: World, kubelet: Kubelet): () => void {
     const { namespace = '', name } = object.metadata;
     if (resource === '/pods') kubelet.podChanged(change);
     if (resource in RECONCILERS && change.type !== 'DELETED') later(resource, namespace, name);
-    for (const owner of objects(object.metadata['ownerReferences'])) {
-      const kind = OWNER_KINDS[text(owner['kind'])];
-      if (kind) later(kind, namespace, text(owner['name']));
+    for (const owner of objects(object.metadata.ownerReferences)) {
+      const kind = OWNER_KINDS[text(owner.kind)];
+      if (kind) later(kind, namespace, text(owner.name));
     }
     if (change.type === 'DELETED') {
       if (resource === 'apiextensions.k8s.io/customresourcedefinitions') dropCustom(world.registry, object);
       const uid = object.metadata.uid;
       setImmediate(() => collect(world, uid));
-      for (const owner of objects(object.metadata['ownerReferences']))
-        finishForeground(world, text(owner['uid']));
+      for (const owner of objects(object.metadata.ownerReferences)) finishForeground(world, text(owner.uid));
       if (namespace !== '') later('/namespaces', '', namespace);
     }
   };
@@ -105,13 +105,13 @@ function finishForeground(world: World, ownerUid: string): void {
   for (const type of world.registry.types()) {
     if (type.storedAs || !type.verbs.includes('delete')) continue;
     const owner = world.store.list(type).find((object) => object.metadata.uid === ownerUid);
-    if (!owner || !arr(owner.metadata['finalizers']).includes('foregroundDeletion')) continue;
+    if (!owner || !arr(owner.metadata.finalizers).includes('foregroundDeletion')) continue;
     if (dependents(world, ownerUid).length > 0) return;
     patch(
       world,
       placed(type, owner),
       (live) => {
-        live.metadata['finalizers'] = arr(live.metadata['finalizers']).filter(
+        live.metadata.finalizers = arr(live.metadata.finalizers).filter(
           (one) => one !== 'foregroundDeletion',
         );
         return live;
@@ -129,7 +129,7 @@ function placed(type: ResourceType, object: KObject, subresource = ''): Place {
 /** Every namespace has its default service account and the cluster's CA; one that goes is emptied first. */
 function reconcileNamespace(world: World, namespace: KObject): void {
   const name = namespace.metadata.name;
-  if (namespace.metadata['deletionTimestamp'] === undefined) {
+  if (namespace.metadata.deletionTimestamp === undefined) {
     ensure(world, 'serviceaccounts', name, { metadata: { name: 'default' } });
     ensure(world, 'configmaps', name, { metadata: { name: 'kube-root-ca.crt' }, data: { 'ca.crt': '' } });
     return;
@@ -139,7 +139,7 @@ function reconcileNamespace(world: World, namespace: KObject): void {
     if (!type.namespaced || type.storedAs || !type.verbs.includes('delete')) continue;
     for (const object of world.store.list(type, name)) {
       left++;
-      if (object.metadata['deletionTimestamp'] === undefined) remove(world, placed(type, object), background);
+      if (object.metadata.deletionTimestamp === undefined) remove(world, placed(type, object), background);
     }
   }
   if (left > 0) return;
@@ -148,24 +148,24 @@ function reconcileNamespace(world: World, namespace: KObject): void {
   patch(
     world,
     placed(type, namespace, 'finalize'),
-    (live) => ({ ...live, spec: { ...obj(live['spec']), finalizers: [] } }),
+    (live) => ({ ...live, spec: { ...obj(live.spec), finalizers: [] } }),
     asController,
   );
 }
 
 function ensure(world: World, resource: string, namespace: string, body: JsonObject): void {
   const type = world.registry.find('', 'v1', resource);
-  const name = text(obj(body['metadata'])['name']);
+  const name = text(obj(body.metadata).name);
   if (!type || world.store.get(type, namespace, name)) return;
   create(world, { type, namespace, name, subresource: '' }, body, asController);
 }
 
 function reconcileCrd(world: World, crd: KObject): void {
   const type = world.registry.find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions');
-  if (!type || crd.metadata['deletionTimestamp'] !== undefined) return;
+  if (!type || crd.metadata.deletionTimestamp !== undefined) return;
   serveCustom(world.registry, crd);
-  const spec = obj(crd['spec']);
-  if (objects(obj(crd['status'])['conditions']).length > 0) return;
+  const spec = obj(crd.spec);
+  if (objects(obj(crd.status).conditions).length > 0) return;
   const now = kubeTime(world.now());
   const yes = (name: string, reason: string, message: string): JsonObject => ({
     type: name,
@@ -174,14 +174,14 @@ function reconcileCrd(world: World, crd: KObject): void {
     reason,
     message,
   });
-  const stored = objects(spec['versions']).filter((version) => version['storage'] === true);
+  const stored = objects(spec.versions).filter((version) => version.storage === true);
   const status = {
     conditions: [
       yes('NamesAccepted', 'NoConflicts', 'no conflicts found'),
       yes('Established', 'InitialNamesAccepted', 'the initial names have been accepted'),
     ],
-    acceptedNames: spec['names'] ?? {},
-    storedVersions: stored.map((version) => version['name'] ?? ''),
+    acceptedNames: spec.names ?? {},
+    storedVersions: stored.map((version) => version.name ?? ''),
   };
   patch(world, placed(type, crd, 'status'), (live) => ({ ...live, status }), asController);
 }

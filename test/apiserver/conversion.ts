@@ -49,18 +49,18 @@ function some(key: string, value: JsonObject[string]): JsonObject {
 
 /** The Scale of a workload. */
 export function scaleOf(object: KObject): JsonObject {
-  const spec = obj(object['spec']);
-  const status = obj(object['status']);
-  const selector = obj(spec['selector']);
-  const labels = Object.entries(obj(selector['matchLabels'] ?? selector));
+  const spec = obj(object.spec);
+  const status = obj(object.status);
+  const selector = obj(spec.selector);
+  const labels = Object.entries(obj(selector.matchLabels ?? selector));
   const { name, namespace, uid, resourceVersion, creationTimestamp } = object.metadata as JsonObject;
   return {
     kind: 'Scale',
     apiVersion: 'autoscaling/v1',
     metadata: { name, ...some('namespace', namespace), uid, resourceVersion, creationTimestamp },
-    spec: { replicas: spec['replicas'] ?? 0 },
+    spec: { replicas: spec.replicas ?? 0 },
     status: {
-      replicas: status['replicas'] ?? 0,
+      replicas: status.replicas ?? 0,
       selector: labels.map(([key, value]) => `${key}=${text(value)}`).join(','),
     },
   };

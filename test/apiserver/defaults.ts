@@ -19,15 +19,15 @@ export function podSpecDefaults(spec: JsonObject): void {
     securityContext: {},
     schedulerName: 'default-scheduler',
   });
-  for (const volume of objects(spec['volumes'])) {
-    if (Object.keys(volume).length === 1) volume['emptyDir'] = {};
+  for (const volume of objects(spec.volumes)) {
+    if (Object.keys(volume).length === 1) volume.emptyDir = {};
     for (const source of ['configMap', 'secret', 'projected'])
       if (isObject(volume[source])) set(obj(volume[source]), { defaultMode: 420 });
   }
 }
 
 function containerDefaults(container: JsonObject): void {
-  const image = text(container['image']);
+  const image = text(container.image);
   const tag = /:([^/@]+)$/.exec(image)?.[1] ?? (image.includes('@') ? 'digest' : 'latest');
   set(container, {
     resources: {},
@@ -35,9 +35,9 @@ function containerDefaults(container: JsonObject): void {
     terminationMessagePolicy: 'File',
     imagePullPolicy: tag === 'latest' ? 'Always' : 'IfNotPresent',
   });
-  for (const port of objects(container['ports'])) set(port, { protocol: 'TCP' });
-  for (const env of objects(container['env'])) {
-    const ref = obj(obj(env['valueFrom'])['fieldRef']);
+  for (const port of objects(container.ports)) set(port, { protocol: 'TCP' });
+  for (const env of objects(container.env)) {
+    const ref = obj(obj(env.valueFrom).fieldRef);
     if (Object.keys(ref).length > 0) set(ref, { apiVersion: 'v1' });
   }
   for (const name of ['livenessProbe', 'readinessProbe', 'startupProbe'])
@@ -72,14 +72,14 @@ const KINDS: Record<string, (object: KObject) => void> = {
         tolerationSeconds: 300,
       })),
     });
-    spec['serviceAccount'] = spec['serviceAccountName'];
+    spec.serviceAccount = spec.serviceAccountName;
   },
   Deployment(object) {
     const spec = child(object, 'spec');
     set(spec, { replicas: 1, strategy: {}, revisionHistoryLimit: 10, progressDeadlineSeconds: 600 });
-    const strategy = obj(spec['strategy']);
+    const strategy = obj(spec.strategy);
     set(strategy, { type: 'RollingUpdate' });
-    if (strategy['type'] === 'RollingUpdate')
+    if (strategy.type === 'RollingUpdate')
       set(child(strategy, 'rollingUpdate'), { maxUnavailable: '25%', maxSurge: '25%' });
     template(spec);
   },
@@ -92,7 +92,7 @@ const KINDS: Record<string, (object: KObject) => void> = {
     const spec = child(object, 'spec');
     set(spec, { replicas: 1 });
     template(spec);
-    set(spec, { selector: obj(obj(obj(spec['template'])['metadata'])['labels']) });
+    set(spec, { selector: obj(obj(obj(spec.template).metadata).labels) });
   },
   StatefulSet(object) {
     const spec = child(object, 'spec');
@@ -102,13 +102,13 @@ const KINDS: Record<string, (object: KObject) => void> = {
       revisionHistoryLimit: 10,
       updateStrategy: {},
     });
-    set(obj(spec['updateStrategy']), { type: 'RollingUpdate', rollingUpdate: { partition: 0 } });
+    set(obj(spec.updateStrategy), { type: 'RollingUpdate', rollingUpdate: { partition: 0 } });
     template(spec);
   },
   DaemonSet(object) {
     const spec = child(object, 'spec');
     set(spec, { revisionHistoryLimit: 10, updateStrategy: {} });
-    set(obj(spec['updateStrategy']), {
+    set(obj(spec.updateStrategy), {
       type: 'RollingUpdate',
       rollingUpdate: { maxSurge: 0, maxUnavailable: 1 },
     });
@@ -125,7 +125,7 @@ const KINDS: Record<string, (object: KObject) => void> = {
       podReplacementPolicy: 'TerminatingOrFailed',
     });
     template(spec);
-    const labels = child(child(obj(spec['template']), 'metadata'), 'labels');
+    const labels = child(child(obj(spec.template), 'metadata'), 'labels');
     const own = {
       'batch.kubernetes.io/controller-uid': object.metadata.uid,
       'batch.kubernetes.io/job-name': object.metadata.name,
@@ -146,22 +146,22 @@ const KINDS: Record<string, (object: KObject) => void> = {
   Service(object) {
     const spec = child(object, 'spec');
     set(spec, { type: 'ClusterIP', sessionAffinity: 'None' });
-    for (const port of objects(spec['ports'])) {
+    for (const port of objects(spec.ports)) {
       set(port, { protocol: 'TCP' });
-      set(port, { targetPort: port['port'] ?? 0 });
+      set(port, { targetPort: port.port ?? 0 });
     }
-    if (spec['type'] === 'ExternalName') return;
+    if (spec.type === 'ExternalName') return;
     set(spec, { clusterIP: clusterIp(object), internalTrafficPolicy: 'Cluster' });
-    set(spec, { clusterIPs: [spec['clusterIP'] ?? ''], ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' });
+    set(spec, { clusterIPs: [spec.clusterIP ?? ''], ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' });
     set(object, { status: { loadBalancer: {} } });
   },
   Secret(object) {
     set(object, { type: 'Opaque' });
-    if (isObject(object['stringData'])) {
+    if (isObject(object.stringData)) {
       const data = child(object, 'data');
-      for (const [key, value] of Object.entries(object['stringData']))
+      for (const [key, value] of Object.entries(object.stringData))
         data[key] = Buffer.from(text(value)).toString('base64');
-      delete object['stringData'];
+      delete object.stringData;
     }
   },
   Namespace(object) {
@@ -179,7 +179,7 @@ const KINDS: Record<string, (object: KObject) => void> = {
   CustomResourceDefinition(object) {
     const spec = child(object, 'spec');
     const names = child(spec, 'names');
-    const kind = text(names['kind']);
+    const kind = text(names.kind);
     set(names, { singular: kind.toLowerCase(), listKind: `${kind}List` });
     set(spec, { conversion: { strategy: 'None' } });
   },
@@ -187,8 +187,8 @@ const KINDS: Record<string, (object: KObject) => void> = {
 
 function bindingDefaults(object: KObject): void {
   set(child(object, 'roleRef'), { apiGroup: 'rbac.authorization.k8s.io' });
-  for (const subject of objects(object['subjects']))
-    if (subject['kind'] !== 'ServiceAccount') set(subject, { apiGroup: 'rbac.authorization.k8s.io' });
+  for (const subject of objects(object.subjects))
+    if (subject.kind !== 'ServiceAccount') set(subject, { apiGroup: 'rbac.authorization.k8s.io' });
 }
 
 /** An address of 10.96.0.0/16 that is the service's own for as long as it exists. */
@@ -222,11 +222,11 @@ const INITIAL_STATUS: Record<string, JsonObject> = {
 /** A client's status is dropped on creation where status is a subresource, and this takes its place. */
 export function initialStatus(type: ResourceType, object: KObject): void {
   if (!type.subresources.some((sub) => sub.name === 'status')) return;
-  if (type.kind === 'Node' && object['status'] !== undefined) return;
-  delete object['status'];
+  if (type.kind === 'Node' && object.status !== undefined) return;
+  delete object.status;
   const status = type.custom ? undefined : INITIAL_STATUS[type.kind];
-  if (status) object['status'] = structuredClone(status);
-  if (type.kind === 'Service') object['status'] = { loadBalancer: {} };
+  if (status) object.status = structuredClone(status);
+  if (type.kind === 'Service') object.status = { loadBalancer: {} };
 }
 
 /** Kinds whose metadata.generation counts changes of their spec. */

@@ -1,9 +1,10 @@
 // Deletion: preconditions, grace for pods, finalizers, and what becomes of the objects that an object owns.
 
-import { asController, type Place, patch, read, type World } from './objects.ts';
+import { patch } from './objects.ts';
 import { type ResourceType, storage } from './resources.ts';
 import { badRequest, conflict } from './status.ts';
 import { arr, clone, type JsonObject, type KObject, kubeTime, num, obj, objects, text } from './values.ts';
+import { asController, type Place, read, type World } from './world.ts';
 
 export interface DeleteOptions {
   dryRun: boolean;
@@ -15,20 +16,20 @@ export interface DeleteOptions {
 
 /** Reads a DeleteOptions body, over which query parameters win. @throws ApiError 400 */
 export function readDeleteOptions(body: JsonObject, query: (key: string) => string): DeleteOptions {
-  const propagation = query('propagationPolicy') || text(body['propagationPolicy']) || 'Background';
+  const propagation = query('propagationPolicy') || text(body.propagationPolicy) || 'Background';
   if (propagation !== 'Background' && propagation !== 'Foreground' && propagation !== 'Orphan')
     throw badRequest(`invalid propagationPolicy ${JSON.stringify(propagation)}`);
   const grace = query('gracePeriodSeconds');
   if (grace !== '' && !/^-?\d+$/.test(grace))
     throw badRequest(`invalid gracePeriodSeconds ${JSON.stringify(grace)}`);
-  const inBody = body['gracePeriodSeconds'];
-  const preconditions = obj(body['preconditions']);
+  const inBody = body.gracePeriodSeconds;
+  const preconditions = obj(body.preconditions);
   return {
-    dryRun: query('dryRun') === 'All' || arr(body['dryRun']).includes('All'),
+    dryRun: query('dryRun') === 'All' || arr(body.dryRun).includes('All'),
     gracePeriodSeconds: grace !== '' ? Number(grace) : typeof inBody === 'number' ? inBody : undefined,
-    propagation: body['orphanDependents'] === true ? 'Orphan' : propagation,
-    uid: text(preconditions['uid']),
-    resourceVersion: text(preconditions['resourceVersion']),
+    propagation: body.orphanDependents === true ? 'Orphan' : propagation,
+    uid: text(preconditions.uid),
+    resourceVersion: text(preconditions.resourceVersion),
   };
 }
 
@@ -73,23 +74,22 @@ function mark(
   options: DeleteOptions,
 ): KObject | undefined {
   const core = type.group === '';
-  const finalizers = new Set(arr(before.metadata['finalizers']).map(text));
+  const finalizers = new Set(arr(before.metadata.finalizers).map(text));
   if (options.propagation === 'Foreground' && dependents(world, before.metadata.uid).length > 0)
     finalizers.add('foregroundDeletion');
-  const pod = core && type.resource === 'pods' && text(obj(before['spec'])['nodeName']) !== '';
+  const pod = core && type.resource === 'pods' && text(obj(before.spec).nodeName) !== '';
   const grace = pod
-    ? (options.gracePeriodSeconds ?? num(obj(before['spec'])['terminationGracePeriodSeconds'], 30))
+    ? (options.gracePeriodSeconds ?? num(obj(before.spec).terminationGracePeriodSeconds, 30))
     : 0;
   const namespace = core && type.resource === 'namespaces';
   if (finalizers.size === 0 && grace <= 0 && !namespace) return undefined;
-  const already = before.metadata['deletionTimestamp'];
+  const already = before.metadata.deletionTimestamp;
   const after = clone(before);
-  after.metadata['deletionTimestamp'] = already ?? kubeTime(world.now() + grace * 1000);
-  after.metadata['deletionGracePeriodSeconds'] = grace;
-  if (finalizers.size > 0) after.metadata['finalizers'] = [...finalizers];
-  if (namespace) after['status'] = { ...obj(after['status']), phase: 'Terminating' };
-  if (typeof after.metadata['generation'] === 'number' && already === undefined)
-    after.metadata['generation'] += 1;
+  after.metadata.deletionTimestamp = already ?? kubeTime(world.now() + grace * 1000);
+  after.metadata.deletionGracePeriodSeconds = grace;
+  if (finalizers.size > 0) after.metadata.finalizers = [...finalizers];
+  if (namespace) after.status = { ...obj(after.status), phase: 'Terminating' };
+  if (typeof after.metadata.generation === 'number' && already === undefined) after.metadata.generation += 1;
   return world.store.put(storage(type), after);
 }
 
@@ -104,7 +104,7 @@ export function dependents(world: World, ownerUid: string): Dependent[] {
   for (const type of world.registry.types()) {
     if (type.storedAs || !type.verbs.includes('delete')) continue;
     for (const object of world.store.list(type))
-      if (objects(object.metadata['ownerReferences']).some((owner) => owner['uid'] === ownerUid))
+      if (objects(object.metadata.ownerReferences).some((owner) => owner.uid === ownerUid))
         found.push({ type, object });
   }
   return found;
@@ -125,10 +125,10 @@ export function placeOf({ type, object }: Dependent): Place {
 /** Deletes the dependents that have no other owner left. */
 export function deleteDependents(world: World, ownerUid: string): void {
   for (const dependent of dependents(world, ownerUid)) {
-    const others = objects(dependent.object.metadata['ownerReferences']).filter(
-      (owner) => owner['uid'] !== ownerUid,
+    const others = objects(dependent.object.metadata.ownerReferences).filter(
+      (owner) => owner.uid !== ownerUid,
     );
-    if (dependent.object.metadata['deletionTimestamp'] !== undefined) continue;
+    if (dependent.object.metadata.deletionTimestamp !== undefined) continue;
     if (others.length === 0) remove(world, placeOf(dependent), background);
     else release(world, dependent, ownerUid);
   }
@@ -143,9 +143,9 @@ function release(world: World, dependent: Dependent, ownerUid: string): void {
     world,
     placeOf(dependent),
     (live) => {
-      const kept = objects(live.metadata['ownerReferences']).filter((owner) => owner['uid'] !== ownerUid);
-      if (kept.length > 0) live.metadata['ownerReferences'] = kept;
-      else delete live.metadata['ownerReferences'];
+      const kept = objects(live.metadata.ownerReferences).filter((owner) => owner.uid !== ownerUid);
+      if (kept.length > 0) live.metadata.ownerReferences = kept;
+      else delete live.metadata.ownerReferences;
       return live;
     },
     asController,

@@ -102,7 +102,7 @@ function plugin(
     '#!/bin/sh',
     `echo run >> '${runs}'`,
     `token=$(cat '${tokenFile}')`,
-    'expires=$(date -u -d "+${TEST_EXPIRY:-3600} seconds" +%Y-%m-%dT%H:%M:%SZ)',
+    'expires=$(date -u -d "+3600 seconds" +%Y-%m-%dT%H:%M:%SZ)',
     `printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s",` +
       `"expirationTimestamp":"%s"}}' "$token" "$expires"`,
     '',

@@ -2,11 +2,12 @@
 // A pod of a Job runs to its end; one whose image name says `does-not-exist` never starts.
 
 import { createHash } from 'node:crypto';
-import { asController, type Place, patch, type World } from './objects.ts';
+import { patch } from './objects.ts';
 import type { ResourceType } from './resources.ts';
 import { ApiError } from './status.ts';
 import type { Change } from './store.ts';
 import { type JsonObject, type KObject, kubeTime, obj, objects, text } from './values.ts';
+import { asController, type Place, type World } from './world.ts';
 
 export interface Kubelet {
   podChanged(change: Change): void;
@@ -61,21 +62,19 @@ export function createKubelet(world: World, options: KubeletOptions): Kubelet {
 
   const start = (pod: KObject): void => {
     const now = live(pod);
-    if (!now || now.metadata['deletionTimestamp'] !== undefined) return;
-    const broken = objects(obj(now['spec'])['containers']).some((c) =>
-      text(c['image']).includes('does-not-exist'),
-    );
+    if (!now || now.metadata.deletionTimestamp !== undefined) return;
+    const broken = objects(obj(now.spec).containers).some((c) => text(c.image).includes('does-not-exist'));
     setStatus(now, broken ? waitingStatus(world, now) : runningStatus(world, now));
     if (broken) return;
     options.onStart(now);
-    if (objects(now.metadata['ownerReferences']).some((owner) => owner['kind'] === 'Job'))
+    if (objects(now.metadata.ownerReferences).some((owner) => owner.kind === 'Job'))
       after(options.startDelay, () => finish(now));
   };
   const finish = (pod: KObject): void => {
     const now = live(pod);
     if (!now) return;
-    const status = obj(now['status']);
-    const ended = objects(status['containerStatuses']).map((one) => ({
+    const status = obj(now.status);
+    const ended = objects(status.containerStatuses).map((one) => ({
       ...one,
       ready: false,
       started: false,
@@ -83,13 +82,13 @@ export function createKubelet(world: World, options: KubeletOptions): Kubelet {
         terminated: {
           exitCode: 0,
           reason: 'Completed',
-          startedAt: status['startTime'],
+          startedAt: status.startTime,
           finishedAt: kubeTime(world.now()),
         },
       },
     }));
-    const conditions = objects(status['conditions']).map((one) =>
-      one['type'] === 'Ready' || one['type'] === 'ContainersReady'
+    const conditions = objects(status.conditions).map((one) =>
+      one.type === 'Ready' || one.type === 'ContainersReady'
         ? { ...one, status: 'False', reason: 'PodCompleted' }
         : one,
     );
@@ -107,16 +106,16 @@ export function createKubelet(world: World, options: KubeletOptions): Kubelet {
   return {
     podChanged({ type, object, before }) {
       if (type === 'DELETED') return options.onStop(object);
-      const bound = text(obj(object['spec'])['nodeName']) !== '';
+      const bound = text(obj(object.spec).nodeName) !== '';
       if (type === 'ADDED')
         after(0, () => {
           const now = live(object);
           if (now && !bound) bind(world, pods(), now, options.nodeName);
         });
-      if (bound && (type === 'ADDED' || text(obj(before?.['spec'])['nodeName']) === ''))
+      if (bound && (type === 'ADDED' || text(obj(before?.spec).nodeName) === ''))
         after(options.startDelay, () => start(object));
-      const going = object.metadata['deletionTimestamp'] !== undefined;
-      if (going && before?.metadata['deletionTimestamp'] === undefined && bound)
+      const going = object.metadata.deletionTimestamp !== undefined;
+      if (going && before?.metadata.deletionTimestamp === undefined && bound)
         after(options.startDelay, () => end(object));
     },
     stop() {
@@ -128,7 +127,7 @@ export function createKubelet(world: World, options: KubeletOptions): Kubelet {
 
 /** What the scheduler does through pods/binding; a plain update may not. */
 export function bind(world: World, pods: ResourceType, pod: KObject, nodeName: string): KObject {
-  const spec = { ...obj(pod['spec']), nodeName };
+  const spec = { ...obj(pod.spec), nodeName };
   return world.store.put(pods, { ...pod, metadata: { ...pod.metadata }, spec });
 }
 
@@ -159,15 +158,15 @@ function runningStatus(world: World, pod: KObject): JsonObject {
     podIP: ip,
     podIPs: [{ ip }],
     startTime: now,
-    containerStatuses: objects(obj(pod['spec'])['containers']).map((container) => ({
-      name: container['name'],
+    containerStatuses: objects(obj(pod.spec).containers).map((container) => ({
+      name: container.name,
       state: { running: { startedAt: now } },
       lastState: {},
       ready: true,
       restartCount: 0,
-      image: container['image'],
-      imageID: `test://${text(container['image'])}`,
-      containerID: `test://${pod.metadata.uid}/${text(container['name'])}`,
+      image: container.image,
+      imageID: `test://${text(container.image)}`,
+      containerID: `test://${pod.metadata.uid}/${text(container.name)}`,
       started: true,
     })),
     qosClass: 'BestEffort',
@@ -181,18 +180,18 @@ function waitingStatus(world: World, pod: KObject): JsonObject {
     conditions: conditions(now, false),
     hostIP: '127.0.0.1',
     startTime: now,
-    containerStatuses: objects(obj(pod['spec'])['containers']).map((container) => ({
-      name: container['name'],
+    containerStatuses: objects(obj(pod.spec).containers).map((container) => ({
+      name: container.name,
       state: {
         waiting: {
           reason: 'ImagePullBackOff',
-          message: `Back-off pulling image ${text(container['image'])}`,
+          message: `Back-off pulling image ${text(container.image)}`,
         },
       },
       lastState: {},
       ready: false,
       restartCount: 0,
-      image: container['image'],
+      image: container.image,
       imageID: '',
       started: false,
     })),

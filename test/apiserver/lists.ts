@@ -4,12 +4,13 @@ import { shown } from './conversion.ts';
 import { type DeleteOptions, remove } from './delete.ts';
 import { type Call, formatOf, param, send, sendList } from './http.ts';
 import { checkMatch, type ListOptions, matches, notTooNew, readListOptions } from './list-options.ts';
-import { refuseDots, type World } from './objects.ts';
+import { refuseDots } from './objects.ts';
 import { type ResourceType, storage } from './resources.ts';
 import type { ResourceRoute } from './router.ts';
 import { badRequest } from './status.ts';
 import { listHead, listItem, metadataOnly, readIncludeObject, tableOf } from './table.ts';
 import { isObject, type Json, type JsonObject, type KObject } from './values.ts';
+import type { World } from './world.ts';
 
 interface Page {
   items: KObject[];
@@ -29,8 +30,8 @@ function encodeToken(token: Token): string {
 function decodeToken(raw: string): Token {
   try {
     const token: unknown = JSON.parse(Buffer.from(raw, 'base64url').toString());
-    if (isObject(token) && typeof token['rv'] === 'number' && typeof token['start'] === 'string')
-      return { v: 'meta.k8s.io/v1', rv: token['rv'], start: token['start'] };
+    if (isObject(token) && typeof token.rv === 'number' && typeof token.start === 'string')
+      return { v: 'meta.k8s.io/v1', rv: token.rv, start: token.start };
   } catch {
     // Not JSON: refused below with every other token that this server didn't write.
   }
@@ -63,8 +64,8 @@ function page(world: World, type: ResourceType, namespace: string, options: List
   }
   const metadata: JsonObject = { resourceVersion: String(snapshot.revision) };
   if (more > 0) {
-    metadata['continue'] = encodeToken({ v: 'meta.k8s.io/v1', rv: snapshot.revision, start: last });
-    if (options.fields.length === 0 && options.labels.length === 0) metadata['remainingItemCount'] = more;
+    metadata.continue = encodeToken({ v: 'meta.k8s.io/v1', rv: snapshot.revision, start: last });
+    if (options.fields.length === 0 && options.labels.length === 0) metadata.remainingItemCount = more;
   }
   return { items, metadata };
 }

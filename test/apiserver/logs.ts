@@ -63,15 +63,15 @@ export function createLogs(now: () => number): Logs {
 
 /** The container that a request means. @throws ApiError 400 */
 export function containerOf(pod: KObject, asked: string): string {
-  const names = objects(obj(pod['spec'])['containers']).map((one) => text(one['name']));
+  const names = objects(obj(pod.spec).containers).map((one) => text(one.name));
   const others = ['initContainers', 'ephemeralContainers'].flatMap((list) =>
-    objects(obj(pod['spec'])[list]).map((one) => text(one['name'])),
+    objects(obj(pod.spec)[list]).map((one) => text(one.name)),
   );
   if (asked !== '') {
     if (names.includes(asked) || others.includes(asked)) return asked;
     throw badRequest(`container ${asked} is not valid for pod ${pod.metadata.name}`);
   }
-  const marked = text(obj(pod.metadata['annotations'])['kubectl.kubernetes.io/default-container']);
+  const marked = text(obj(pod.metadata.annotations)['kubectl.kubernetes.io/default-container']);
   if (names.includes(marked)) return marked;
   if (names.length > 1)
     throw badRequest(
@@ -113,7 +113,7 @@ export function serveLog(call: Call, pod: KObject, logs: Logs, now: number, open
   const options = readOptions(call, now);
   if (flag(call.target.query, 'previous'))
     throw badRequest(`previous terminated container "${container}" in pod "${pod.metadata.name}" not found`);
-  if (text(obj(pod['status'])['phase']) === 'Pending')
+  if (text(obj(pod.status).phase) === 'Pending')
     throw badRequest(
       `container "${container}" in pod "${pod.metadata.name}" is waiting to start: ContainerCreating`,
     );

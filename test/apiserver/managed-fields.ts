@@ -32,21 +32,21 @@ interface Entry {
 }
 
 function readEntries(object: JsonObject | undefined): Entry[] {
-  return objects((object?.['metadata'] as JsonObject | undefined)?.['managedFields']).map((entry) => ({
-    manager: text(entry['manager']),
-    operation: text(entry['operation']),
-    apiVersion: text(entry['apiVersion']),
-    subresource: text(entry['subresource']),
-    time: text(entry['time']),
-    set: fromFieldsV1(entry['fieldsV1']),
+  return objects((object?.metadata as JsonObject | undefined)?.managedFields).map((entry) => ({
+    manager: text(entry.manager),
+    operation: text(entry.operation),
+    apiVersion: text(entry.apiVersion),
+    subresource: text(entry.subresource),
+    time: text(entry.time),
+    set: fromFieldsV1(entry.fieldsV1),
   }));
 }
 
 function writeEntries(object: KObject, entries: Entry[]): void {
   const kept = entries.filter((entry) => entry.set.size > 0);
-  if (kept.length === 0) delete object.metadata['managedFields'];
+  if (kept.length === 0) delete object.metadata.managedFields;
   else
-    object.metadata['managedFields'] = kept.map((entry) => ({
+    object.metadata.managedFields = kept.map((entry) => ({
       manager: entry.manager,
       operation: entry.operation,
       apiVersion: entry.apiVersion,

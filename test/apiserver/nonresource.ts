@@ -47,72 +47,96 @@ const CHECKS = [
   'poststarthook/rbac/bootstrap-roles',
 ];
 
+interface Answer {
+  code: number;
+  /** Text and bytes go as they are, anything else as JSON. */
+  body: JsonObject | string | Buffer;
+  type?: string;
+  headers?: Record<string, string>;
+}
+
+const ok = (body: JsonObject): Answer => ({ code: 200, body });
+/** The end of the chain: no Status, as in Go's own handler. */
+const NOWHERE: Answer = {
+  code: 404,
+  body: '404 page not found\n',
+  headers: { 'X-Content-Type-Options': 'nosniff' },
+};
+
 export function serveNonResource(call: Call, server: NonResource): void {
+  put(call, answer(call, server));
+}
+
+export function nowhere(call: Call): void {
+  put(call, NOWHERE);
+}
+
+function put(call: Call, { code, body, type, headers }: Answer): void {
+  for (const [name, value] of Object.entries(headers ?? {})) call.response.setHeader(name, value);
+  if (typeof body === 'string') sendBytes(call, code, Buffer.from(body), type ?? 'text/plain; charset=utf-8');
+  else if (Buffer.isBuffer(body)) sendBytes(call, code, body, type ?? 'application/octet-stream');
+  else if (type) sendBytes(call, code, Buffer.from(`${JSON.stringify(body)}\n`), type);
+  else send(call, code, body);
+}
+
+/** @throws ApiError 405 where only GET is served, 406 */
+function answer(call: Call, server: NonResource): Answer {
+  const { registry } = server;
   const { path } = call.target;
+  const accept = call.request.headers.accept;
   const trimmed = path.replace(/\/$/, '');
   const onlyGet = (): void => {
     if (call.request.method !== 'GET') throw methodNotAllowed();
   };
-  if (path === '/') return send(call, 200, { paths: rootPaths(server.registry) });
+  if (path === '/') return ok({ paths: rootPaths(registry) });
   if (trimmed === '/api') {
-    const version = aggregatedVersion(call.request.headers.accept);
     onlyGet();
-    return version
-      ? sendAggregated(call, server, true, version)
-      : send(call, 200, coreVersions(server.address()));
+    const version = aggregatedVersion(accept);
+    return version ? aggregated(registry, true, version) : ok(coreVersions(server.address()));
   }
   if (trimmed === '/apis') {
-    const version = aggregatedVersion(call.request.headers.accept);
-    return version
-      ? sendAggregated(call, server, false, version)
-      : send(call, 200, groupList(server.registry));
+    const version = aggregatedVersion(accept);
+    return version ? aggregated(registry, false, version) : ok(groupList(registry));
   }
   const inGroup = /^\/apis\/([^/]+)(?:\/([^/]+))?$/.exec(trimmed);
   if (inGroup && inGroup[2] === undefined) {
-    const group = oneGroup(server.registry, inGroup[1] ?? '');
-    return group ? send(call, 200, group) : nowhere(call);
+    const group = oneGroup(registry, inGroup[1] ?? '');
+    return group ? ok(group) : NOWHERE;
   }
   const [group, version] = inGroup
     ? [inGroup[1] ?? '', inGroup[2] ?? '']
     : ['', trimmed === '/api/v1' ? 'v1' : ''];
-  if (version !== '' && server.registry.hasVersion(group, version)) {
+  if (version !== '' && registry.hasVersion(group, version)) {
     onlyGet();
-    return send(call, 200, resourceList(server.registry, group, version));
+    return ok(resourceList(registry, group, version));
   }
   if (trimmed === '/version') {
     onlyGet();
-    return send(call, 200, VERSION);
+    return ok(VERSION);
   }
   const health = /^\/(healthz|livez|readyz)(?:\/(.+))?$/.exec(path);
-  if (health) return serveHealth(call, health[2], server.failing);
-  if (path === '/metrics' || path === '/metrics/slis')
-    return plain(call, 200, '# HELP apiserver_request_total Counter of requests.\n');
-  if (path === '/openapi/v2') return serveV2(call, server.openApi);
-  if (trimmed === '/openapi/v3') return send(call, 200, server.openApi.v3Index());
-  if (path.startsWith('/openapi/v3/')) {
-    const document = server.openApi.v3(path.slice('/openapi/v3/'.length));
-    return document ? send(call, 200, document) : nowhere(call);
+  if (health) return healthOf(health[2], server.failing);
+  switch (path) {
+    case '/metrics':
+    case '/metrics/slis':
+      return { code: 200, body: '# HELP apiserver_request_total Counter of requests.\n' };
+    case '/openapi/v2':
+      return openApiV2(accept, server.openApi);
+    case '/openapi/v3':
+    case '/openapi/v3/':
+      return ok(server.openApi.v3Index());
+    case '/.well-known/openid-configuration':
+      onlyGet();
+      return ok({
+        issuer: 'https://kubernetes.default.svc',
+        jwks_uri: `https://${server.address()}/openid/v1/jwks`,
+      });
+    case '/openid/v1/jwks':
+      onlyGet();
+      return ok({ keys: [] });
   }
-  if (path === '/.well-known/openid-configuration') {
-    onlyGet();
-    const issuer = 'https://kubernetes.default.svc';
-    return send(call, 200, { issuer, jwks_uri: `https://${server.address()}/openid/v1/jwks` });
-  }
-  if (path === '/openid/v1/jwks') {
-    onlyGet();
-    return send(call, 200, { keys: [] });
-  }
-  return nowhere(call);
-}
-
-/** The end of the chain: no Status, as in Go's own handler. */
-export function nowhere(call: Call): void {
-  call.response.setHeader('X-Content-Type-Options', 'nosniff');
-  plain(call, 404, '404 page not found\n');
-}
-
-function plain(call: Call, code: number, text: string): void {
-  sendBytes(call, code, Buffer.from(text), 'text/plain; charset=utf-8');
+  const document = path.startsWith('/openapi/v3/') && server.openApi.v3(path.slice('/openapi/v3/'.length));
+  return document ? ok(document) : NOWHERE;
 }
 
 function rootPaths(registry: Registry): string[] {
@@ -133,28 +157,29 @@ function rootPaths(registry: Registry): string[] {
   return [...new Set([...fixed, ...versions])].sort();
 }
 
-function sendAggregated(call: Call, server: NonResource, core: boolean, version: 'v2' | 'v2beta1'): void {
-  const body = Buffer.from(`${JSON.stringify(aggregatedDiscovery(server.registry, core, version))}\n`);
-  call.response.setHeader('Cache-Control', 'public');
-  call.response.setHeader('Vary', 'Accept');
-  sendBytes(call, 200, body, `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`);
+function aggregated(registry: Registry, core: boolean, version: 'v2' | 'v2beta1'): Answer {
+  return {
+    code: 200,
+    body: aggregatedDiscovery(registry, core, version),
+    type: `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`,
+    headers: { 'Cache-Control': 'public', Vary: 'Accept' },
+  };
 }
 
-function serveHealth(call: Call, check: string | undefined, failing: ReadonlySet<string>): void {
-  if (check !== undefined && !CHECKS.includes(check)) return nowhere(call);
+function healthOf(check: string | undefined, failing: ReadonlySet<string>): Answer {
+  if (check !== undefined && !CHECKS.includes(check)) return NOWHERE;
   const bad = CHECKS.filter((name) => (check === undefined || check === name) && failing.has(name));
-  if (bad.length === 0) return plain(call, 200, 'ok');
+  if (bad.length === 0) return { code: 200, body: 'ok' };
   const lines = CHECKS.map((name) =>
     failing.has(name) ? `[-]${name} failed: reason withheld` : `[+]${name} ok`,
   );
-  return plain(call, 500, `${lines.join('\n')}\nhealthz check failed\n`);
+  return { code: 500, body: `${lines.join('\n')}\nhealthz check failed\n` };
 }
 
-/** Other clients than client-go ask for JSON. */
-function serveV2(call: Call, openApi: OpenApi): void {
-  const accept = String(call.request.headers.accept ?? '*/*');
-  if (accept.includes('com.github.proto-openapi.spec.v2'))
-    return sendBytes(call, 200, encodeOpenApiV2(openApi.v2()), PROTO_V2);
-  if (/application\/json|\*\/\*|application\/\*/.test(accept)) return send(call, 200, openApi.v2());
+/** client-go reads it as protobuf; other clients ask for JSON. */
+function openApiV2(accept: string | undefined, openApi: OpenApi): Answer {
+  if (accept?.includes('com.github.proto-openapi.spec.v2'))
+    return { code: 200, body: encodeOpenApiV2(openApi.v2()), type: PROTO_V2 };
+  if (/application\/json|\*\/\*|application\/\*/.test(accept ?? '*/*')) return ok(openApi.v2());
   throw notAcceptable(['application/json', PROTO_V2]);
 }

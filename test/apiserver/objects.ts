@@ -1,93 +1,29 @@
-// Create, update, patch, apply and delete, as the API's conventions have them: what is refused, what the server owns
-// (uid, revisions, generation, timestamps, managed fields), what a subresource may touch, dry runs, finalizers. Told to
-// the store, not to HTTP: the controllers write through the same door.
+// Create, update, patch and apply, as the API's conventions have them: what is refused, what the server owns (uid,
+// revisions, generation, timestamps, managed fields), dry runs. Told to the store, not to HTTP: the controllers write
+// through the same door.
 
 import { randomBytes, randomUUID } from 'node:crypto';
-import { customModel } from './custom.ts';
+import { commit } from './commit.ts';
 import { decode } from './decode.ts';
 import { applyDefaults, countsGenerations, initialStatus } from './defaults.ts';
 import { serverSideApply, trackUpdate } from './managed-fields.ts';
-import { type Model, modelOf } from './models.ts';
-import { apiVersion, type Registry, type ResourceType, storage } from './resources.ts';
-import {
-  alreadyExists,
-  badRequest,
-  conflict,
-  forbidden,
-  internal,
-  invalid,
-  modified,
-  notFound,
-} from './status.ts';
-import type { Store } from './store.ts';
+import { apiVersion, type ResourceType, storage } from './resources.ts';
+import { alreadyExists, badRequest, forbidden, internal, invalid, notFound } from './status.ts';
 import { validate } from './validate.ts';
-import {
-  arr,
-  clone,
-  equal,
-  isObject,
-  type JsonObject,
-  type KObject,
-  kubeTime,
-  num,
-  obj,
-  text,
-} from './values.ts';
-
-export interface World {
-  store: Store;
-  registry: Registry;
-  now(): number;
-}
-
-export interface WriteOptions {
-  dryRun: boolean;
-  manager: string;
-  fieldValidation: 'Strict' | 'Warn' | 'Ignore';
-  warn(message: string): void;
-}
-
-/** How the server's own parts write. */
-export const asController: WriteOptions = {
-  dryRun: false,
-  manager: 'kube-controller-manager',
-  fieldValidation: 'Ignore',
-  warn() {},
-};
-
-export interface Place {
-  type: ResourceType;
-  namespace: string;
-  name: string;
-  /** '' for the object itself. */
-  subresource: string;
-}
+import { arr, clone, type JsonObject, type KObject, kubeTime, obj, text } from './values.ts';
+import { inOrder, modelFor, type Place, read, type World, type WriteOptions } from './world.ts';
 
 const NAMESPACES = { group: '', resource: 'namespaces' };
-
-export function modelFor(type: ResourceType): Model | undefined {
-  return type.custom ? customModel(type) : modelOf(type.group, type.version, type.kind);
-}
-
-/** @throws ApiError 404 */
-export function read(world: World, { type, namespace, name }: Place): KObject {
-  if (name === '' || name === '.' || name === '..') throw badRequest(`name may not be '${name}'`);
-  return world.store.get(storage(type), namespace, name) ?? missing(type, name);
-}
-
-function missing(type: ResourceType, name: string): never {
-  throw notFound(type, name);
-}
 
 /** Checks a body's kind, drops what the kind doesn't have and says so. @throws ApiError 400 */
 export function decodeBody(type: ResourceType, body: JsonObject, options: WriteOptions): JsonObject {
   const wanted = apiVersion(type);
-  const gave = text(body['apiVersion']);
+  const gave = text(body.apiVersion);
   if (gave !== '' && gave !== wanted)
     throw badRequest(
       `the API version in the data (${gave}) does not match the expected API version (${wanted})`,
     );
-  const kind = text(body['kind']);
+  const kind = text(body.kind);
   if (kind !== '' && kind !== type.kind)
     throw badRequest(
       `${type.kind} in version "${type.version}" cannot be handled as a ${type.kind}: no kind "${kind}" is registered ` +
@@ -126,12 +62,12 @@ export function create(world: World, place: Place, body: JsonObject, options: Wr
     throw badRequest(
       `the name of the object (${metadata.name}) does not match the name on the URL (${place.name})`,
     );
-  const generate = text(metadata['generateName']);
+  const generate = text(metadata.generateName);
   if (!metadata.name && generate) metadata.name = generate + suffix();
-  if (metadata['resourceVersion'])
+  if (metadata.resourceVersion)
     throw badRequest('resourceVersion should not be set on objects to be created');
   metadata.uid = randomUUID();
-  metadata['creationTimestamp'] = kubeTime(world.now());
+  metadata.creationTimestamp = kubeTime(world.now());
   for (const field of [
     'deletionTimestamp',
     'deletionGracePeriodSeconds',
@@ -140,7 +76,7 @@ export function create(world: World, place: Place, body: JsonObject, options: Wr
     'generation',
   ])
     delete metadata[field];
-  if (countsGenerations(type)) metadata['generation'] = 1;
+  if (countsGenerations(type)) metadata.generation = 1;
   initialStatus(type, object);
   applyDefaults(type, object);
   const model = modelFor(type);
@@ -160,25 +96,25 @@ export function create(world: World, place: Place, body: JsonObject, options: Wr
 /** @throws ApiError 400 for another namespace than the URL's, 403 for one that goes, 404 for one that isn't there */
 function inNamespace(world: World, { type, namespace }: Place, metadata: JsonObject): void {
   if (!type.namespaced) {
-    delete metadata['namespace'];
+    delete metadata.namespace;
     return;
   }
-  const own = text(metadata['namespace']);
+  const own = text(metadata.namespace);
   if (own !== '' && own !== namespace)
     throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
   // An empty part in the URL is a namespace that no object can be in.
   if (namespace === '')
-    throw invalid(type.kind, type.group, text(metadata['name']), [
+    throw invalid(type.kind, type.group, text(metadata.name), [
       { reason: 'FieldValueRequired', message: 'Required value', field: 'metadata.namespace' },
     ]);
-  metadata['namespace'] = namespace;
+  metadata.namespace = namespace;
   refuseDots(namespace);
   const found = world.store.get(NAMESPACES, '', namespace);
   if (!found) throw notFound(NAMESPACES, namespace);
-  if (found.metadata['deletionTimestamp'] !== undefined)
+  if (found.metadata.deletionTimestamp !== undefined)
     throw forbidden(
       type,
-      text(metadata['name']),
+      text(metadata.name),
       `unable to create new content in namespace ${namespace} because it is being terminated`,
       [
         {
@@ -206,7 +142,7 @@ export function update(world: World, place: Place, body: JsonObject, options: Wr
     throw badRequest(
       `the name of the object (${metadata.name}) does not match the name on the URL (${place.name})`,
     );
-  const own = text(metadata['namespace']);
+  const own = text(metadata.namespace);
   if (place.type.namespaced && own !== '' && own !== place.namespace)
     throw badRequest('the namespace of the provided object does not match the namespace on the request');
   return commit(world, place, read(world, place), wanted, options);
@@ -242,11 +178,10 @@ export function apply(
   options: WriteOptions,
 ): { object: KObject; created: boolean } {
   const { type, namespace, name } = place;
-  if (!body['apiVersion'] || !body['kind'])
+  if (!body.apiVersion || !body.kind)
     throw badRequest(`error converting YAML to JSON or reading it: apiVersion and kind are required`);
   const applied = assemble(type, decodeBody(type, body, options));
-  if (arr(applied.metadata['managedFields']).length > 0)
-    throw badRequest('metadata.managedFields must be nil');
+  if (arr(applied.metadata.managedFields).length > 0) throw badRequest('metadata.managedFields must be nil');
   if (!applied.metadata.name) applied.metadata.name = name;
   if (applied.metadata.name !== name)
     throw badRequest(
@@ -259,146 +194,14 @@ export function apply(
   const merged = serverSideApply(type, model, live, applied, writer, force);
   if (live) return { object: commit(world, place, live, merged, options, 'apply'), created: false };
   if (place.subresource) throw notFound(type, name);
-  const managed = merged.metadata['managedFields'];
+  const managed = merged.metadata.managedFields;
   const made = create(world, place, merged, { ...options, dryRun: true, fieldValidation: 'Ignore' });
-  if (managed !== undefined) made.metadata['managedFields'] = managed;
+  if (managed !== undefined) made.metadata.managedFields = managed;
   return { object: options.dryRun ? made : world.store.put(storage(type), made), created: true };
-}
-
-const SERVER_OWNED = [
-  'uid',
-  'creationTimestamp',
-  'deletionTimestamp',
-  'deletionGracePeriodSeconds',
-  'generation',
-  'namespace',
-  'name',
-  'generateName',
-];
-
-function commit(
-  world: World,
-  place: Place,
-  before: KObject,
-  wanted: KObject,
-  options: WriteOptions,
-  how: 'update' | 'apply' = 'update',
-): KObject {
-  const { type, name } = place;
-  const asked = text(wanted.metadata['resourceVersion']);
-  const uid = text(wanted.metadata['uid']);
-  if (uid !== '' && uid !== before.metadata.uid)
-    throw conflict(
-      type,
-      name,
-      `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${before.metadata.uid}`,
-    );
-  if (asked !== '' && asked !== '0' && asked !== before.metadata.resourceVersion) throw modified(type, name);
-
-  const after = inScope(place, before, wanted);
-  for (const field of SERVER_OWNED) {
-    if (before.metadata[field] === undefined) delete after.metadata[field];
-    else after.metadata[field] = before.metadata[field];
-  }
-  after.metadata.resourceVersion = before.metadata.resourceVersion;
-  if (how === 'update') after.metadata['managedFields'] = before.metadata['managedFields'];
-  if (type.resource === 'services' && !type.custom) keepAddress(before, after);
-  applyDefaults(type, after);
-  const spec = ({ kind, apiVersion: version, metadata, status, ...rest }: KObject): JsonObject => rest;
-  if (countsGenerations(type) && !equal(spec(before), spec(after)))
-    after.metadata['generation'] = num(before.metadata['generation']) + 1;
-  const model = modelFor(type);
-  if (place.subresource === '' || place.subresource === 'scale') validate(type, model, after, before);
-  if (equal(before, after)) return before;
-  if (model && how === 'update')
-    trackUpdate(type, model, before, after, {
-      manager: options.manager,
-      subresource: place.subresource,
-      now: world.now(),
-    });
-  const ordered = inOrder(after);
-  if (options.dryRun) return ordered;
-  if (before.metadata['deletionTimestamp'] !== undefined && isReleased(type, ordered)) {
-    world.store.put(storage(type), ordered);
-    return world.store.remove(storage(type), ordered.metadata.namespace ?? '', name) ?? ordered;
-  }
-  return world.store.put(storage(type), ordered);
-}
-
-/** Nothing holds a deleted object any more. */
-function isReleased(type: ResourceType, object: KObject): boolean {
-  if (arr(object.metadata['finalizers']).length > 0) return false;
-  if (type.group === '' && type.resource === 'namespaces')
-    return arr(obj(object['spec'])['finalizers']).length === 0;
-  return type.group !== '' || type.resource !== 'pods' || object.metadata['deletionGracePeriodSeconds'] === 0;
-}
-
-/** What a write through this subresource may change; everything else stays as it was. */
-function inScope({ type, subresource }: Place, before: KObject, wanted: KObject): KObject {
-  const { managedFields } = wanted.metadata;
-  const kept = (): KObject => {
-    const copy = clone(before);
-    if (managedFields !== undefined) copy.metadata['managedFields'] = managedFields;
-    return copy;
-  };
-  switch (subresource) {
-    case 'status':
-    case 'approval': {
-      const after = kept();
-      if (subresource === 'status') after['status'] = wanted['status'];
-      else after['status'] = { ...obj(before['status']), conditions: obj(wanted['status'])['conditions'] };
-      return after;
-    }
-    case 'ephemeralcontainers': {
-      const after = kept();
-      obj(after['spec'])['ephemeralContainers'] = obj(wanted['spec'])['ephemeralContainers'];
-      return after;
-    }
-    case 'resize': {
-      const after = kept();
-      obj(after['spec'])['containers'] = obj(wanted['spec'])['containers'];
-      return after;
-    }
-    case 'finalize': {
-      const after = kept();
-      const finalizers = obj(wanted['spec'])['finalizers'];
-      after['spec'] = { ...obj(after['spec']), finalizers: finalizers ?? [] };
-      return after;
-    }
-    default: {
-      const after: KObject = { ...wanted, metadata: { ...wanted.metadata } };
-      if (type.subresources.some((sub) => sub.name === 'status')) after['status'] = before['status'];
-      return after;
-    }
-  }
-}
-
-function keepAddress(before: KObject, after: KObject): void {
-  const spec = obj(after['spec']);
-  for (const field of ['clusterIP', 'clusterIPs']) {
-    const was = obj(before['spec'])[field];
-    if (was !== undefined && (spec[field] === undefined || spec[field] === '')) spec[field] = was;
-  }
-}
-
-function inOrder(object: KObject): KObject {
-  const { kind, apiVersion: version, metadata, spec, status, ...rest } = object;
-  return {
-    kind,
-    apiVersion: version,
-    metadata,
-    ...(spec === undefined ? {} : { spec }),
-    ...rest,
-    ...(status === undefined ? {} : { status }),
-  };
 }
 
 const SUFFIX = 'bcdfghjklmnpqrstvwxz2456789';
 
 export function suffix(): string {
   return [...randomBytes(5)].map((byte) => SUFFIX[byte % SUFFIX.length]).join('');
-}
-
-export function isKObject(value: unknown): value is KObject {
-  return isObject(value) && isObject(value['metadata']) && typeof value['metadata']['name'] === 'string';
 }

@@ -38,15 +38,15 @@ function extensions(field: number, from: JsonObject): Buffer {
 }
 
 function schema(of: JsonObject): Buffer {
-  const type = text(of['type']);
-  const items = of['items'];
-  const more = of['additionalProperties'];
-  const properties = Object.entries(obj(of['properties']));
+  const type = text(of.type);
+  const items = of.items;
+  const more = of.additionalProperties;
+  const properties = Object.entries(obj(of.properties));
   return join(
-    string(1, text(of['$ref'])),
-    string(2, text(of['format'])),
-    string(4, text(of['description'])),
-    ...arr(of['required']).map((name) => string(19, text(name))),
+    string(1, text(of.$ref)),
+    string(2, text(of.format)),
+    string(4, text(of.description)),
+    ...arr(of.required).map((name) => string(19, text(name))),
     ...(more === undefined ? [] : [bytes(21, bytes(1, schema(obj(more))))]),
     ...(type ? [bytes(22, string(1, type))] : []),
     ...(items === undefined ? [] : [bytes(23, bytes(1, schema(obj(items))))]),
@@ -59,10 +59,10 @@ function schema(of: JsonObject): Buffer {
 
 function parameter(of: JsonObject): Buffer {
   const query = join(
-    string(2, text(of['in'])),
-    string(3, text(of['description'])),
-    string(4, text(of['name'])),
-    string(6, text(of['type'])),
+    string(2, text(of.in)),
+    string(3, text(of.description)),
+    string(4, text(of.name)),
+    string(6, text(of.type)),
   );
   return bytes(1, bytes(2, bytes(3, query))); // ParametersItem.parameter.nonBodyParameter.queryParameterSubSchema
 }
@@ -70,8 +70,8 @@ function parameter(of: JsonObject): Buffer {
 function operation(of: JsonObject): Buffer {
   const ok = bytes(1, string(1, 'OK')); // ResponseValue.response.description
   return join(
-    string(5, text(of['operationId'])),
-    ...objects(of['parameters']).map((one) => bytes(8, parameter(one))),
+    string(5, text(of.operationId)),
+    ...objects(of.parameters).map((one) => bytes(8, parameter(one))),
     bytes(9, bytes(1, named('200', ok))),
     extensions(13, of),
   );
@@ -89,16 +89,16 @@ function pathItem(of: JsonObject): Buffer {
 }
 
 export function encodeOpenApiV2(document: JsonObject): Buffer {
-  const info = obj(document['info']);
-  const paths = Object.entries(obj(document['paths'])).map(([path, item]) =>
+  const info = obj(document.info);
+  const paths = Object.entries(obj(document.paths)).map(([path, item]) =>
     bytes(2, named(path, pathItem(obj(item)))),
   );
-  const schemas = Object.entries(obj(document['definitions'])).map(([name, one]) =>
+  const schemas = Object.entries(obj(document.definitions)).map(([name, one]) =>
     bytes(1, named(name, schema(obj(one)))),
   );
   return join(
     string(1, '2.0'),
-    bytes(2, join(string(1, text(info['title'])), string(2, text(info['version'])))),
+    bytes(2, join(string(1, text(info.title)), string(2, text(info.version)))),
     bytes(8, join(...paths)),
     bytes(9, join(...schemas)),
   );

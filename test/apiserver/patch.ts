@@ -91,8 +91,8 @@ function mergeFields(
   patch: JsonObject,
   schemaFor: (key: string) => Schema | undefined,
 ): JsonObject {
-  if (patch['$patch'] === 'replace') return withoutDirectives(patch);
-  if (patch['$patch'] === 'delete') return {};
+  if (patch.$patch === 'replace') return withoutDirectives(patch);
+  if (patch.$patch === 'delete') return {};
   const out: JsonObject = { ...target };
   for (const [key, value] of Object.entries(patch)) {
     if (key.startsWith('$setElementOrder/') || key === '$patch' || key === '$retainKeys') continue;
@@ -123,7 +123,7 @@ function mergeFields(
     if (schema?.type === 'list' && schema.merge !== 'atomic' && out[field] !== undefined && !(field in patch))
       out[field] = inOrder(arr(out[field]), arr(patch[key]), schema);
   }
-  const retain = patch['$retainKeys'];
+  const retain = patch.$retainKeys;
   if (Array.isArray(retain)) for (const key of Object.keys(out)) if (!retain.includes(key)) delete out[key];
   return out;
 }
@@ -136,12 +136,12 @@ function keyOf(item: Json, { merge }: ListSchema): Json | undefined {
 }
 
 function mergeList(target: Json[], patch: Json[], schema: ListSchema, order: Json[]): Json[] {
-  if (patch.some((item) => obj(item)['$patch'] === 'replace'))
-    return patch.filter((item) => obj(item)['$patch'] === undefined).map(clone);
+  if (patch.some((item) => obj(item).$patch === 'replace'))
+    return patch.filter((item) => obj(item).$patch === undefined).map(clone);
   const out = [...target];
   for (const item of patch) {
     const index = out.findIndex((other) => equal(keyOf(other, schema), keyOf(item, schema)));
-    if (obj(item)['$patch'] === 'delete') {
+    if (obj(item).$patch === 'delete') {
       if (index >= 0) out.splice(index, 1);
     } else if (index < 0) out.push(isObject(item) ? withoutDirectives(item) : clone(item));
     else if (isObject(item)) {
@@ -171,7 +171,7 @@ function withoutDirectives(value: JsonObject): JsonObject {
     if (isObject(item)) out[key] = withoutDirectives(item);
     else if (Array.isArray(item))
       out[key] = item
-        .filter((inner) => obj(inner)['$patch'] !== 'delete')
+        .filter((inner) => obj(inner).$patch !== 'delete')
         .map((inner) => (isObject(inner) ? withoutDirectives(inner) : clone(inner)));
     else out[key] = item;
   }

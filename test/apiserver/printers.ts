@@ -35,8 +35,8 @@ const since = (time: Json | undefined, now: number): string =>
   typeof time === 'string' ? age(now - Date.parse(time)) : '<unknown>';
 
 const name = column('Name', (object) => object.metadata.name);
-const ageColumn = column('Age', (object, now) => since(object.metadata['creationTimestamp'], now));
-const created = column('Created At', (object) => object.metadata['creationTimestamp'] ?? '', 0, 'date');
+const ageColumn = column('Age', (object, now) => since(object.metadata.creationTimestamp, now));
+const created = column('Created At', (object) => object.metadata.creationTimestamp ?? '', 0, 'date');
 
 const field = (title: string, ...path: (string | number)[]): Column =>
   column(title, (object) => {
@@ -55,7 +55,7 @@ function podStatus(pod: KObject): string {
   const ended = statuses
     .map((one) => text(at(one, 'state', 'terminated', 'reason')))
     .find((reason) => reason);
-  if (pod.metadata['deletionTimestamp'] !== undefined) return 'Terminating';
+  if (pod.metadata.deletionTimestamp !== undefined) return 'Terminating';
   return waiting ?? ended ?? (text(at(pod, 'status', 'phase')) || 'Unknown');
 }
 
@@ -77,12 +77,12 @@ const ready = (of: string, have: string): Column =>
   column('Ready', (object) => `${num(at(object, 'status', have))}/${num(at(object, 'spec', of), 1)}`);
 
 function servicePorts(object: KObject): string {
-  const ports = objects(at(object, 'spec', 'ports')).map((port) => `${port['port']}/${port['protocol']}`);
+  const ports = objects(at(object, 'spec', 'ports')).map((port) => `${port.port}/${port.protocol}`);
   return ports.length > 0 ? ports.join(',') : NONE;
 }
 
 function csrCondition(object: KObject): string {
-  const types = objects(at(object, 'status', 'conditions')).map((one) => text(one['type']));
+  const types = objects(at(object, 'status', 'conditions')).map((one) => text(one.type));
   const state = types.length > 0 ? types.join(',') : 'Pending';
   return at(object, 'status', 'certificate') === undefined ? state : `${state},Issued`;
 }
@@ -97,16 +97,13 @@ const KINDS: Record<string, readonly Column[]> = {
     name,
     column('Ready', (pod) => {
       const statuses = objects(at(pod, 'status', 'containerStatuses'));
-      const up = statuses.filter((one) => one['ready'] === true).length;
+      const up = statuses.filter((one) => one.ready === true).length;
       return `${up}/${arr(at(pod, 'spec', 'containers')).length}`;
     }),
     column('Status', podStatus),
     column('Restarts', (pod) =>
       String(
-        objects(at(pod, 'status', 'containerStatuses')).reduce(
-          (sum, one) => sum + num(one['restartCount']),
-          0,
-        ),
+        objects(at(pod, 'status', 'containerStatuses')).reduce((sum, one) => sum + num(one.restartCount), 0),
       ),
     ),
     ageColumn,
@@ -154,7 +151,7 @@ const KINDS: Record<string, readonly Column[]> = {
   Job: [
     name,
     column('Status', (job) => {
-      const types = objects(at(job, 'status', 'conditions')).map((one) => text(one['type']));
+      const types = objects(at(job, 'status', 'conditions')).map((one) => text(one.type));
       return types[0] ?? 'Running';
     }),
     column(
@@ -182,15 +179,9 @@ const KINDS: Record<string, readonly Column[]> = {
   ],
   ConfigMap: [name, size('Data', 'data'), ageColumn],
   Secret: [name, field('Type', 'type'), size('Data', 'data'), ageColumn],
-  ServiceAccount: [
-    name,
-    column('Secrets', (object) => arr(object['secrets']).length, 0, 'string'),
-    ageColumn,
-  ],
+  ServiceAccount: [name, column('Secrets', (object) => arr(object.secrets).length, 0, 'string'), ageColumn],
   Event: [
-    column('Last Seen', (event, now) =>
-      since(event['lastTimestamp'] ?? event.metadata['creationTimestamp'], now),
-    ),
+    column('Last Seen', (event, now) => since(event.lastTimestamp ?? event.metadata.creationTimestamp, now)),
     field('Type', 'type'),
     field('Reason', 'reason'),
     column(
@@ -199,14 +190,12 @@ const KINDS: Record<string, readonly Column[]> = {
         `${text(at(event, 'involvedObject', 'kind')).toLowerCase()}/${text(at(event, 'involvedObject', 'name'))}`,
     ),
     wide(column('Name', (event) => event.metadata.name)),
-    column('Message', (event) => text(event['message'] ?? event['note'])),
+    column('Message', (event) => text(event.message ?? event.note)),
   ],
   Node: [
     name,
     column('Status', (node) =>
-      objects(at(node, 'status', 'conditions')).some(
-        (one) => one['type'] === 'Ready' && one['status'] === 'True',
-      )
+      objects(at(node, 'status', 'conditions')).some((one) => one.type === 'Ready' && one.status === 'True')
         ? 'Ready'
         : 'NotReady',
     ),
@@ -250,7 +239,7 @@ const KINDS: Record<string, readonly Column[]> = {
 export function columnsOf(kind: string, printerColumns?: unknown): readonly Column[] {
   if (Array.isArray(printerColumns)) {
     const own = objects(printerColumns as Json[]).map((spec: JsonObject) =>
-      field(text(spec['name']), ...text(spec['jsonPath']).replace(/^\./, '').split('.')),
+      field(text(spec.name), ...text(spec.jsonPath).replace(/^\./, '').split('.')),
     );
     return [name, ...own, ageColumn];
   }

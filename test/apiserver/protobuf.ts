@@ -158,8 +158,8 @@ function decodeTime(bytes: Buffer): Json | undefined {
 
 /** An object, a list of them, or a Status. @returns undefined for a kind that isn't known here */
 export function encodeProtobuf(object: JsonObject, type?: ResourceType): Buffer | undefined {
-  const kind = text(object['kind']);
-  const version = text(object['apiVersion']);
+  const kind = text(object.kind);
+  const version = text(object.apiVersion);
   const model =
     type && kind !== 'Status' ? modelOf(type.group, type.version, type.kind) : modelOf('', 'v1', kind);
   if (!model || !numbersOf(model.className)) return undefined;
@@ -167,8 +167,8 @@ export function encodeProtobuf(object: JsonObject, type?: ResourceType): Buffer 
   const raw =
     type && kind === `${type.kind}List` && listMeta
       ? Buffer.concat([
-          bytesField(1, encodeMessage(obj(object['metadata']), listMeta)),
-          ...arr(object['items']).map((item) => bytesField(2, encodeMessage(obj(item), model))),
+          bytesField(1, encodeMessage(obj(object.metadata), listMeta)),
+          ...arr(object.items).map((item) => bytesField(2, encodeMessage(obj(item), model))),
         ])
       : encodeMessage(object, model);
   const typeMeta = Buffer.concat([bytesField(1, Buffer.from(version)), bytesField(2, Buffer.from(kind))]);

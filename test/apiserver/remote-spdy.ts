@@ -100,7 +100,7 @@ export function serveStreams(
     const error = open.get('error');
     if (error && !error.destroyed) {
       // Success is told by silence.
-      error.end(status['status'] === 'Success' ? undefined : JSON.stringify(status));
+      error.end(status.status === 'Success' ? undefined : JSON.stringify(status));
       await finished(error, { readable: false }).catch(() => {});
     }
     for (const name of ['stdin', 'resize']) open.get(name)?.end();

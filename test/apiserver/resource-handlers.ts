@@ -19,17 +19,7 @@ import {
 import { bind } from './kubelet.ts';
 import { deleteCollection, list } from './lists.ts';
 import { type Logs, serveLog } from './logs.ts';
-import {
-  apply,
-  create,
-  modelFor,
-  type Place,
-  patch,
-  read,
-  update,
-  type World,
-  type WriteOptions,
-} from './objects.ts';
+import { apply, create, patch, update } from './objects.ts';
 import { jsonPatch, mergePatch, strategicMerge } from './patch.ts';
 import { speaksProtobuf } from './protobuf.ts';
 import { REVIEWS, review, tokenRequest } from './reviews.ts';
@@ -41,6 +31,7 @@ import { flag } from './target.ts';
 import type { Users } from './users.ts';
 import { type JsonObject, type KObject, obj, text } from './values.ts';
 import { type WatchSettings, watch } from './watch.ts';
+import { modelFor, type Place, read, type World, type WriteOptions } from './world.ts';
 
 export interface Handlers {
   world: World;
@@ -193,7 +184,7 @@ async function special(call: Call, place: Place, route: ResourceRoute, server: H
       return send(call, 201, tokenRequest(place.namespace, place.name, uid, body, server.users, world.now()));
     }
     case 'binding': {
-      const node = text(obj(parseBody(call, await readBody(call))['target'])['name']);
+      const node = text(obj(parseBody(call, await readBody(call)).target).name);
       if (node === '') throw badRequest('a binding needs a target');
       bind(world, place.type, read(world, place), node);
       return send(call, 201, {
@@ -206,7 +197,7 @@ async function special(call: Call, place: Place, route: ResourceRoute, server: H
     }
     case 'eviction': {
       const body = parseBody(call, await readBody(call));
-      const options = readDeleteOptions(obj(body['deleteOptions']), (key) => param(call, key));
+      const options = readDeleteOptions(obj(body.deleteOptions), (key) => param(call, key));
       remove(world, { ...place, subresource: '' }, options);
       return send(call, 201, {
         kind: 'Status',
@@ -245,7 +236,7 @@ async function scale(
   else if (PATCHES.includes(media))
     wanted = obj(mergePatch(before, parseObject(bytes, media.endsWith('yaml'))));
   else throw unsupportedMediaType(PATCHES);
-  const replicas = obj(wanted['spec'])['replicas'] ?? 0;
+  const replicas = obj(wanted.spec).replicas ?? 0;
   if (typeof replicas !== 'number' || !Number.isInteger(replicas) || replicas < 0)
     throw invalid('Scale', 'autoscaling', place.name, [
       {
@@ -254,7 +245,7 @@ async function scale(
         field: 'spec.replicas',
       },
     ]);
-  const version = obj(wanted['metadata'])['resourceVersion'];
+  const version = obj(wanted.metadata).resourceVersion;
   const after = patch(
     world,
     place,
@@ -264,7 +255,7 @@ async function scale(
         ...live.metadata,
         ...(route.action === 'update' && version ? { resourceVersion: version } : {}),
       },
-      spec: { ...obj(live['spec']), replicas },
+      spec: { ...obj(live.spec), replicas },
     }),
     writeOptions(call),
   );
@@ -286,7 +277,8 @@ function connect(call: Call, route: ResourceRoute, upgrade: Upgrade | undefined,
     const [, name = route.name] = /^(?:https?:)?([^:]+)(?::[^:]*)?$/.exec(route.name) ?? [];
     read(server.world, { ...place, name });
     const text = `proxied ${call.request.method} /${route.rest} to ${route.type.resource} ${route.name}\n`;
-    return sendBytes(call, 200, Buffer.from(text), 'text/plain');
+    sendBytes(call, 200, Buffer.from(text), 'text/plain');
+    return;
   }
   if (call.target.query.has('dryRun')) throw badRequest('the dryRun parameter is not supported here');
   serveStream(call, upgrade, kind as StreamKind, read(server.world, place), server.streams);

@@ -26,7 +26,7 @@ export interface Reviewer {
 
 /** @throws ApiError 422 */
 export function review(type: ResourceType, namespace: string, body: JsonObject, by: Reviewer): JsonObject {
-  const spec = obj(body['spec']);
+  const spec = obj(body.spec);
   const answer = (status: JsonObject): JsonObject => ({
     kind: type.kind,
     apiVersion: `${type.group}/${type.version}`,
@@ -40,8 +40,8 @@ export function review(type: ResourceType, namespace: string, body: JsonObject, 
     case 'subjectaccessreviews':
     case 'localsubjectaccessreviews': {
       const attributes = readAttributes(type, spec);
-      const groups = Array.isArray(spec['groups']) ? spec['groups'].map((one) => text(one)) : [];
-      const user = text(spec['user']);
+      const groups = Array.isArray(spec.groups) ? spec.groups.map((one) => text(one)) : [];
+      const user = text(spec.user);
       if (user === '' && groups.length === 0)
         refuse(type, 'spec.user', 'at least one of user or group must be specified');
       if (type.resource === 'localsubjectaccessreviews' && attributes.namespace !== namespace)
@@ -49,8 +49,8 @@ export function review(type: ResourceType, namespace: string, body: JsonObject, 
       return answer(verdict(by.users, by.users.identity(user, groups), attributes));
     }
     case 'selfsubjectrulesreviews':
-      if (text(spec['namespace']) === '') refuse(type, 'spec.namespace', 'no namespace on request');
-      return answer(rulesIn(text(spec['namespace']), by.users.rulesFor(by.who)));
+      if (text(spec.namespace) === '') refuse(type, 'spec.namespace', 'no namespace on request');
+      return answer(rulesIn(text(spec.namespace), by.users.rulesFor(by.who)));
     case 'selfsubjectreviews':
       return {
         kind: type.kind,
@@ -59,7 +59,7 @@ export function review(type: ResourceType, namespace: string, body: JsonObject, 
         status: { userInfo: userInfo(by.who) },
       };
     default: {
-      const found = by.users.byToken(text(spec['token']));
+      const found = by.users.byToken(text(spec.token));
       return answer(
         found
           ? { authenticated: true, user: userInfo(found), audiences: ['https://kubernetes.default.svc'] }
@@ -78,8 +78,8 @@ function verdict(users: Users, who: Identity, attributes: Attributes): JsonObjec
 }
 
 function readAttributes(type: ResourceType, spec: JsonObject): Attributes {
-  const wanted = spec['resourceAttributes'];
-  const path = spec['nonResourceAttributes'];
+  const wanted = spec.resourceAttributes;
+  const path = spec.nonResourceAttributes;
   if (isObject(wanted) === isObject(path))
     refuse(
       type,
@@ -90,8 +90,8 @@ function readAttributes(type: ResourceType, spec: JsonObject): Attributes {
     );
   if (isObject(path))
     return {
-      verb: text(path['verb']),
-      path: text(path['path']),
+      verb: text(path.verb),
+      path: text(path.path),
       group: '',
       resource: '',
       subresource: '',
@@ -100,12 +100,12 @@ function readAttributes(type: ResourceType, spec: JsonObject): Attributes {
     };
   const from = obj(wanted);
   return {
-    verb: text(from['verb']),
-    group: text(from['group']),
-    resource: text(from['resource']),
-    subresource: text(from['subresource']),
-    namespace: text(from['namespace']),
-    name: text(from['name']),
+    verb: text(from.verb),
+    group: text(from.group),
+    resource: text(from.resource),
+    subresource: text(from.subresource),
+    namespace: text(from.namespace),
+    name: text(from.name),
   };
 }
 
@@ -159,8 +159,8 @@ export function tokenRequest(
   users: Users,
   now: number,
 ): JsonObject {
-  const spec = obj(body['spec']);
-  const asked = spec['expirationSeconds'];
+  const spec = obj(body.spec);
+  const asked = spec.expirationSeconds;
   const seconds = typeof asked === 'number' ? asked : 3600;
   if (seconds < 600)
     throw invalid('TokenRequest', 'authentication.k8s.io', '', [

@@ -117,7 +117,7 @@ export function parseLabelSelector(raw: string): LabelTerm[] | undefined {
 }
 
 export function matchesLabels(terms: readonly LabelTerm[], object: KObject): boolean {
-  const labels = obj(object.metadata['labels']);
+  const labels = obj(object.metadata.labels);
   return terms.every((term) => {
     const value = labels[term.key];
     if (term.operator === 'exists') return value !== undefined;

@@ -17,7 +17,7 @@ import { type KubeconfigOptions, writeKubeconfig } from './kubeconfig.ts';
 import { createKubelet } from './kubelet.ts';
 import { containerOf, createLogs } from './logs.ts';
 import { nowhere, serveNonResource } from './nonresource.ts';
-import { asController, create, type World } from './objects.ts';
+import { create } from './objects.ts';
 import { createOpenApi } from './openapi.ts';
 import { createAuthority, type KeyPair } from './pki.ts';
 import { createPodRuntime } from './pod-runtime.ts';
@@ -33,6 +33,7 @@ import type { StreamRecord, Upgrade } from './streaming.ts';
 import { readTarget } from './target.ts';
 import { type Attributes, createUsers, type UserSpec, type Users } from './users.ts';
 import { type JsonObject, type KObject, obj, text } from './values.ts';
+import { asController, type World } from './world.ts';
 
 export interface ApiServerOptions {
   /** Beside `admin` of system:masters, who is always there. */
@@ -278,13 +279,12 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
   const url = `https://${address}`;
 
   const createFrom = (body: JsonObject): KObject => {
-    const [version = '', group = ''] = text(body['apiVersion']).split('/').reverse();
+    const [version = '', group = ''] = text(body.apiVersion).split('/').reverse();
     const type = world.registry
       .types()
-      .find((one) => one.kind === body['kind'] && one.group === group && one.version === version);
-    if (!type)
-      throw new Error(`the test API server has no ${text(body['kind'])} in ${text(body['apiVersion'])}`);
-    const namespace = type.namespaced ? text(obj(body['metadata'])['namespace']) || 'default' : '';
+      .find((one) => one.kind === body.kind && one.group === group && one.version === version);
+    if (!type) throw new Error(`the test API server has no ${text(body.kind)} in ${text(body.apiVersion)}`);
+    const namespace = type.namespaced ? text(obj(body.metadata).namespace) || 'default' : '';
     return create(world, { type, namespace, name: '', subresource: '' }, body, {
       ...asController,
       manager: 'kube-apiserver',
@@ -361,8 +361,8 @@ function missing(name: string): never {
 }
 
 function containersOf(pod: KObject): string[] {
-  const containers = obj(pod['spec'])['containers'];
-  return Array.isArray(containers) ? containers.map((one) => text(obj(one)['name'])) : [];
+  const containers = obj(pod.spec).containers;
+  return Array.isArray(containers) ? containers.map((one) => text(obj(one).name)) : [];
 }
 
 function attributes(info: RequestInfo): Attributes {

@@ -16,7 +16,7 @@ export class ApiError extends Error {
   readonly headers: Record<string, string>;
 
   constructor(status: JsonObject, code: number, headers: Record<string, string> = {}) {
-    super(typeof status['message'] === 'string' ? status['message'] : `status ${code}`);
+    super(typeof status.message === 'string' ? status.message : `status ${code}`);
     this.name = 'ApiError';
     this.status = status;
     this.code = code;

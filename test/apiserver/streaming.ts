@@ -54,7 +54,7 @@ export function serveStream(
   pod: KObject,
   host: StreamHost,
 ): void {
-  const phase = text(obj(pod['status'])['phase']);
+  const phase = text(obj(pod.status).phase);
   if (!upgrade) throw badRequest('Upgrade request required');
   if (phase !== 'Running')
     throw badRequest(

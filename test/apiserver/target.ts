@@ -17,7 +17,7 @@ export function readTarget(raw: string): Target | undefined {
   const absolute = /^https?:\/\/[^/?]*/i.exec(path);
   if (absolute) path = path.slice(absolute[0].length) || '/';
   if (!path.startsWith('/') && path !== '*') return undefined;
-  const decoded = unescape(path, false);
+  const decoded = percentDecode(path, false);
   if (decoded === undefined) return undefined;
   return { path: decoded, query: readQuery(mark < 0 ? '' : raw.slice(mark + 1)) };
 }
@@ -27,8 +27,8 @@ export function readQuery(raw: string): Query {
   for (const pair of raw.split('&')) {
     if (pair === '' || pair.includes(';')) continue;
     const mark = pair.indexOf('=');
-    const key = unescape(mark < 0 ? pair : pair.slice(0, mark), true);
-    const value = unescape(mark < 0 ? '' : pair.slice(mark + 1), true);
+    const key = percentDecode(mark < 0 ? pair : pair.slice(0, mark), true);
+    const value = percentDecode(mark < 0 ? '' : pair.slice(mark + 1), true);
     if (key === undefined || value === undefined) continue;
     const values = query.get(key);
     if (values) values.push(value);
@@ -48,7 +48,7 @@ export function flag(query: Query, key: string): boolean {
   return value !== undefined && value !== '0' && value.toLowerCase() !== 'false';
 }
 
-function unescape(raw: string, plusIsSpace: boolean): string | undefined {
+function percentDecode(raw: string, plusIsSpace: boolean): string | undefined {
   if (/%(?![0-9a-fA-F]{2})/.test(raw)) return undefined;
   const spaced = plusIsSpace ? raw.replaceAll('+', ' ') : raw;
   if (!spaced.includes('%')) return spaced;

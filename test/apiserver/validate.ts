@@ -75,9 +75,9 @@ export function validate(
     const problem = nameProblem(type, text(name));
     if (problem) causes.push(wrong('metadata.name', name, problem));
   }
-  labels(object.metadata['labels'], 'metadata.labels', causes);
+  labels(object.metadata.labels, 'metadata.labels', causes);
   const spec = model?.fields.get('spec')?.schema;
-  if (spec?.type === 'model') missing(obj(object['spec']), spec.model, 'spec', causes);
+  if (spec?.type === 'model') missing(obj(object.spec), spec.model, 'spec', causes);
   else if (model)
     for (const [key, field] of model.fields)
       if (field.required && object[key] === undefined && key !== 'status') causes.push(required(key));
@@ -112,27 +112,27 @@ function missing(value: JsonObject, model: Model, path: string, causes: Cause[])
 type Check = (object: KObject, causes: Cause[], before: KObject | undefined) => void;
 
 const selectorMatchesTemplate: Check = (object, causes, before) => {
-  const spec = obj(object['spec']);
-  const selector = obj(obj(spec['selector'])['matchLabels']);
-  const found = obj(obj(obj(spec['template'])['metadata'])['labels']);
+  const spec = obj(object.spec);
+  const selector = obj(obj(spec.selector).matchLabels);
+  const found = obj(obj(obj(spec.template).metadata).labels);
   const fits = Object.entries(selector).every(([key, value]) => found[key] === value);
   if (!fits)
     causes.push(wrong('spec.template.metadata.labels', found, '`selector` does not match template `labels`'));
-  if (Object.keys(obj(spec['selector'])).length === 0)
-    causes.push(wrong('spec.selector', spec['selector'] ?? {}, 'empty selector is invalid for deployment'));
-  if (num(spec['replicas']) < 0)
-    causes.push(wrong('spec.replicas', spec['replicas'], 'must be greater than or equal to 0'));
-  if (before && !equal(obj(before['spec'])['selector'], spec['selector']))
-    causes.push(wrong('spec.selector', spec['selector'], 'field is immutable'));
+  if (Object.keys(obj(spec.selector)).length === 0)
+    causes.push(wrong('spec.selector', spec.selector ?? {}, 'empty selector is invalid for deployment'));
+  if (num(spec.replicas) < 0)
+    causes.push(wrong('spec.replicas', spec.replicas, 'must be greater than or equal to 0'));
+  if (before && !equal(obj(before.spec).selector, spec.selector))
+    causes.push(wrong('spec.selector', spec.selector, 'field is immutable'));
 };
 
 const roleRefStays: Check = (object, causes, before) => {
-  if (before && !equal(before['roleRef'], object['roleRef']))
-    causes.push(wrong('roleRef', object['roleRef'], 'cannot change roleRef'));
+  if (before && !equal(before.roleRef, object.roleRef))
+    causes.push(wrong('roleRef', object.roleRef, 'cannot change roleRef'));
 };
 
 const immutableData: Check = (object, causes, before) => {
-  if (before?.['immutable'] !== true) return;
+  if (before?.immutable !== true) return;
   for (const field of ['data', 'binaryData'])
     if (!equal(before[field], object[field]))
       causes.push(forbiddenField(field, 'field is immutable when `immutable` is set'));
@@ -146,7 +146,7 @@ const KINDS: Record<string, Check> = {
   RoleBinding: roleRefStays,
   ClusterRoleBinding: roleRefStays,
   ConfigMap(object, causes, before) {
-    for (const key of Object.keys(obj(object['data'])))
+    for (const key of Object.keys(obj(object.data)))
       if (!/^[-._a-zA-Z0-9]+$/.test(key))
         causes.push(
           wrong(
@@ -158,20 +158,19 @@ const KINDS: Record<string, Check> = {
     immutableData(object, causes, before);
   },
   Secret(object, causes, before) {
-    if (before && before['type'] !== object['type'])
-      causes.push(wrong('type', object['type'], 'field is immutable'));
+    if (before && before.type !== object.type) causes.push(wrong('type', object.type, 'field is immutable'));
     immutableData(object, causes, before);
   },
   Pod(object, causes, before) {
     if (!before) return;
     const frozen = (pod: KObject): JsonObject => {
-      const { tolerations, activeDeadlineSeconds, terminationGracePeriodSeconds, ...spec } = obj(pod['spec']);
+      const { tolerations, activeDeadlineSeconds, terminationGracePeriodSeconds, ...spec } = obj(pod.spec);
       const images = (list: Json | undefined): JsonObject[] =>
         objects(list).map(({ image, resources, ...rest }) => rest);
       return {
         ...spec,
-        containers: images(spec['containers']),
-        initContainers: images(spec['initContainers']),
+        containers: images(spec.containers),
+        initContainers: images(spec.initContainers),
         ephemeralContainers: [],
       };
     };
@@ -186,14 +185,14 @@ const KINDS: Record<string, Check> = {
       );
   },
   Service(object, causes, before) {
-    const spec = obj(object['spec']);
-    if (arr(spec['ports']).length === 0 && spec['clusterIP'] !== 'None' && spec['type'] !== 'ExternalName')
+    const spec = obj(object.spec);
+    if (arr(spec.ports).length === 0 && spec.clusterIP !== 'None' && spec.type !== 'ExternalName')
       causes.push(required('spec.ports'));
-    if (before && obj(before['spec'])['clusterIP'] !== spec['clusterIP'])
-      causes.push(wrong('spec.clusterIPs[0]', spec['clusterIP'], 'may not change once set'));
+    if (before && obj(before.spec).clusterIP !== spec.clusterIP)
+      causes.push(wrong('spec.clusterIPs[0]', spec.clusterIP, 'may not change once set'));
   },
   Job(object, causes, before) {
-    if (before && !equal(obj(before['spec'])['template'], obj(object['spec'])['template']))
+    if (before && !equal(obj(before.spec).template, obj(object.spec).template))
       causes.push(wrong('spec.template', '...', 'field is immutable'));
   },
 };

@@ -6,7 +6,6 @@ import { shown } from './conversion.ts';
 import { type Call, formatOf, param } from './http.ts';
 import { checkMatch, type ListOptions, matches, readListOptions } from './list-options.ts';
 import type { Format } from './negotiate.ts';
-import type { World } from './objects.ts';
 import { encodeWatchEvent } from './protobuf.ts';
 import { apiVersion, type ResourceType, resourceKeyOf, storage } from './resources.ts';
 import type { ResourceRoute } from './router.ts';
@@ -14,6 +13,7 @@ import { failure } from './status.ts';
 import type { Change } from './store.ts';
 import { readIncludeObject, shapeOne } from './table.ts';
 import type { JsonObject, KObject } from './values.ts';
+import type { World } from './world.ts';
 
 export interface WatchSettings {
   /** Milliseconds between bookmarks for those who allow them. */

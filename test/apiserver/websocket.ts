@@ -100,8 +100,7 @@ export function decodeFrame(bytes: Buffer): Frame | undefined {
 }
 
 export function serveWebSocket(socket: Duplex, head: Buffer, handlers: Handlers): WebSocket {
-  let pending: Buffer[] = head.length > 0 ? [head] : [];
-  let size = head.length;
+  let pending: Buffer = head;
   let fragments: Buffer[] = [];
   let over = false;
   let paused = false;
@@ -129,25 +128,23 @@ export function serveWebSocket(socket: Duplex, head: Buffer, handlers: Handlers)
     }
   };
   const drain = (): void => {
-    while (!over && !paused && size > 0) {
-      const bytes = pending.length === 1 ? pending[0]! : Buffer.concat(pending, size);
-      pending = [bytes];
+    let at = 0;
+    while (!over && !paused) {
       let frame: Frame | undefined;
       try {
-        frame = decodeFrame(bytes);
+        frame = decodeFrame(pending.subarray(at));
       } catch {
-        return fail();
+        fail();
+        return;
       }
-      if (!frame) return;
-      const rest = bytes.subarray(frame.size);
-      pending = rest.length > 0 ? [rest] : [];
-      size = rest.length;
+      if (!frame) break;
+      at += frame.size;
       take(frame);
     }
+    pending = pending.subarray(at);
   };
   socket.on('data', (chunk: Buffer) => {
-    pending.push(chunk);
-    size += chunk.length;
+    pending = pending.length > 0 ? Buffer.concat([pending, chunk]) : chunk;
     drain();
   });
   socket.on('error', finish);

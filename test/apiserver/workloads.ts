@@ -4,7 +4,7 @@
 
 import { createHash } from 'node:crypto';
 import { background, remove } from './delete.ts';
-import { asController, create, type Place, patch, type World } from './objects.ts';
+import { create, patch } from './objects.ts';
 import type { ResourceType } from './resources.ts';
 import {
   arr,
@@ -19,6 +19,7 @@ import {
   objects,
   text,
 } from './values.ts';
+import { asController, type Place, type World } from './world.ts';
 
 const REVISION = 'deployment.kubernetes.io/revision';
 
@@ -36,15 +37,15 @@ function owned(world: World, group: string, resource: string, owner: KObject): K
   return world.store
     .list({ group, resource }, owner.metadata.namespace)
     .filter((object) =>
-      objects(object.metadata['ownerReferences']).some((ref) => ref['uid'] === owner.metadata.uid),
+      objects(object.metadata.ownerReferences).some((ref) => ref.uid === owner.metadata.uid),
     );
 }
 
-const living = (object: KObject): boolean => object.metadata['deletionTimestamp'] === undefined;
+const living = (object: KObject): boolean => object.metadata.deletionTimestamp === undefined;
 
 export function isReady(pod: KObject): boolean {
-  return objects(obj(pod['status'])['conditions']).some(
-    (condition) => condition['type'] === 'Ready' && condition['status'] === 'True',
+  return objects(obj(pod.status).conditions).some(
+    (condition) => condition.type === 'Ready' && condition.status === 'True',
   );
 }
 
@@ -64,22 +65,22 @@ function setStatus(world: World, type: ResourceType, object: KObject, status: Js
 }
 
 function setReplicas(world: World, type: ResourceType, object: KObject, replicas: number): void {
-  if (obj(object['spec'])['replicas'] === replicas) return;
+  if (obj(object.spec).replicas === replicas) return;
   patch(
     world,
     place(type, object),
-    (live) => ({ ...live, spec: { ...obj(live['spec']), replicas } }),
+    (live) => ({ ...live, spec: { ...obj(live.spec), replicas } }),
     asController,
   );
 }
 
 /** A condition that keeps its times while nothing about it changes. */
 function condition(world: World, status: JsonObject, type: string, wanted: JsonObject): JsonObject {
-  const old = objects(status['conditions']).find((one) => one['type'] === type) ?? {};
+  const old = objects(status.conditions).find((one) => one.type === type) ?? {};
   const { lastUpdateTime, lastTransitionTime, ...was } = old;
   if (equal(was, { type, ...wanted })) return old;
   const now = kubeTime(world.now());
-  const moved = was['status'] === wanted['status'] ? (lastTransitionTime ?? now) : now;
+  const moved = was.status === wanted.status ? (lastTransitionTime ?? now) : now;
   return { type, ...wanted, lastUpdateTime: now, lastTransitionTime: moved };
 }
 
@@ -91,45 +92,44 @@ function templateHash(template: Json | undefined): string {
   return [...digest.subarray(0, 10)].map((byte) => alphabet[byte % alphabet.length]).join('');
 }
 
-const revisionOf = (object: KObject): number => Number(obj(object.metadata['annotations'])[REVISION] ?? 0);
+const revisionOf = (object: KObject): number => Number(obj(object.metadata.annotations)[REVISION] ?? 0);
 
 export function reconcileDeployment(world: World, deployment: KObject): void {
   if (!living(deployment)) return;
   const deployments = typeOf(world, 'apps', 'deployments');
   const sets = typeOf(world, 'apps', 'replicasets');
-  const spec = obj(deployment['spec']);
-  const desired = num(spec['replicas'], 1);
-  const hash = templateHash(spec['template']);
+  const spec = obj(deployment.spec);
+  const desired = num(spec.replicas, 1);
+  const hash = templateHash(spec.template);
   const all = owned(world, 'apps', 'replicasets', deployment).filter(living);
-  let current = all.find((set) => obj(set.metadata['labels'])['pod-template-hash'] === hash);
+  let current = all.find((set) => obj(set.metadata.labels)['pod-template-hash'] === hash);
   const newest = Math.max(0, ...all.map(revisionOf));
   const revision = current && revisionOf(current) === newest ? newest : newest + 1;
-  if (!current && spec['paused'] !== true)
+  if (!current && spec.paused !== true)
     current = create(
       world,
       { type: sets, namespace: deployment.metadata.namespace ?? '', name: '', subresource: '' },
       replicaSetOf(deployment, hash, revision, desired),
       asController,
     );
-  if (current && revisionOf(current) !== revision && spec['paused'] !== true)
+  if (current && revisionOf(current) !== revision && spec.paused !== true)
     annotate(world, sets, current, REVISION, String(revision));
   annotate(world, deployments, deployment, REVISION, String(revision));
   if (current) setReplicas(world, sets, current, desired);
   const others = all.filter((set) => set.metadata.uid !== current?.metadata.uid);
-  const ready = num(obj(current?.['status'])['readyReplicas']);
+  const ready = num(obj(current?.status).readyReplicas);
   if (current && ready >= desired) for (const set of others) setReplicas(world, sets, set, 0);
-  prune(world, sets, others, num(spec['revisionHistoryLimit'], 10));
+  prune(world, sets, others, num(spec.revisionHistoryLimit, 10));
 
-  const sum = (field: string): number =>
-    all.reduce((total, set) => total + num(obj(set['status'])[field]), 0);
+  const sum = (field: string): number => all.reduce((total, set) => total + num(obj(set.status)[field]), 0);
   const [replicas, readyReplicas] = [sum('replicas'), sum('readyReplicas')];
-  const updated = num(obj(current?.['status'])['replicas']);
-  const status = obj(deployment['status']);
+  const updated = num(obj(current?.status).replicas);
+  const status = obj(deployment.status);
   const done = updated === desired && replicas === desired && readyReplicas === desired;
   const available = readyReplicas >= desired;
   const name = current?.metadata.name ?? '';
   setStatus(world, deployments, deployment, {
-    observedGeneration: deployment.metadata['generation'] ?? 1,
+    observedGeneration: deployment.metadata.generation ?? 1,
     ...(replicas > 0 ? { replicas } : {}),
     ...(updated > 0 ? { updatedReplicas: updated } : {}),
     ...(readyReplicas > 0 ? { readyReplicas, availableReplicas: readyReplicas } : {}),
@@ -152,11 +152,11 @@ export function reconcileDeployment(world: World, deployment: KObject): void {
 }
 
 function replicaSetOf(deployment: KObject, hash: string, revision: number, replicas: number): JsonObject {
-  const spec = obj(deployment['spec']);
-  const template = clone(obj(spec['template']));
-  const metadata = obj(template['metadata']);
-  const labels = { ...obj(metadata['labels']), 'pod-template-hash': hash };
-  const selector = obj(spec['selector']);
+  const spec = obj(deployment.spec);
+  const template = clone(obj(spec.template));
+  const metadata = obj(template.metadata);
+  const labels = { ...obj(metadata.labels), 'pod-template-hash': hash };
+  const selector = obj(spec.selector);
   return {
     metadata: {
       name: `${deployment.metadata.name}-${hash}`,
@@ -164,10 +164,10 @@ function replicaSetOf(deployment: KObject, hash: string, revision: number, repli
       annotations: {
         'deployment.kubernetes.io/desired-replicas': String(replicas),
         [REVISION]: String(revision),
-        ...(obj(deployment.metadata['annotations'])['kubernetes.io/change-cause'] === undefined
+        ...(obj(deployment.metadata.annotations)['kubernetes.io/change-cause'] === undefined
           ? {}
           : {
-              'kubernetes.io/change-cause': obj(deployment.metadata['annotations'])[
+              'kubernetes.io/change-cause': obj(deployment.metadata.annotations)[
                 'kubernetes.io/change-cause'
               ],
             }),
@@ -176,19 +176,19 @@ function replicaSetOf(deployment: KObject, hash: string, revision: number, repli
     },
     spec: {
       replicas,
-      selector: { ...selector, matchLabels: { ...obj(selector['matchLabels']), 'pod-template-hash': hash } },
+      selector: { ...selector, matchLabels: { ...obj(selector.matchLabels), 'pod-template-hash': hash } },
       template: { ...template, metadata: { ...metadata, labels } },
     },
   };
 }
 
 function annotate(world: World, type: ResourceType, object: KObject, key: string, value: string): void {
-  if (obj(object.metadata['annotations'])[key] === value) return;
+  if (obj(object.metadata.annotations)[key] === value) return;
   patch(
     world,
     place(type, object),
     (live) => {
-      live.metadata['annotations'] = { ...obj(live.metadata['annotations']), [key]: value };
+      live.metadata.annotations = { ...obj(live.metadata.annotations), [key]: value };
       return live;
     },
     asController,
@@ -197,15 +197,15 @@ function annotate(world: World, type: ResourceType, object: KObject, key: string
 
 function prune(world: World, sets: ResourceType, old: KObject[], limit: number): void {
   const idle = old
-    .filter((set) => num(obj(set['spec'])['replicas']) === 0 && num(obj(set['status'])['replicas']) === 0)
+    .filter((set) => num(obj(set.spec).replicas) === 0 && num(obj(set.status).replicas) === 0)
     .sort((a, b) => revisionOf(a) - revisionOf(b));
   for (const set of idle.slice(0, Math.max(0, idle.length - limit)))
     remove(world, place(sets, set), background);
 }
 
 function startPod(world: World, owner: KObject, name: string): void {
-  const template = clone(obj(obj(owner['spec'])['template']));
-  const metadata = obj(template['metadata']);
+  const template = clone(obj(obj(owner.spec).template));
+  const metadata = obj(template.metadata);
   create(
     world,
     { type: typeOf(world, '', 'pods'), namespace: owner.metadata.namespace ?? '', name: '', subresource: '' },
@@ -215,7 +215,7 @@ function startPod(world: World, owner: KObject, name: string): void {
         ...(name ? { name } : { generateName: `${owner.metadata.name}-` }),
         ownerReferences: [ownerReference(owner)],
       },
-      spec: template['spec'],
+      spec: template.spec,
     },
     asController,
   );
@@ -230,7 +230,7 @@ export function reconcileReplicaSet(world: World, set: KObject): void {
   const group = set.kind === 'ReplicaSet' ? 'apps' : '';
   const type = typeOf(world, group, set.kind === 'ReplicaSet' ? 'replicasets' : 'replicationcontrollers');
   const pods = owned(world, '', 'pods', set).filter(living);
-  const desired = num(obj(set['spec'])['replicas'], 1);
+  const desired = num(obj(set.spec).replicas, 1);
   for (let i = pods.length; i < desired; i++) startPod(world, set, '');
   for (const pod of [...pods]
     .sort((a, b) => Number(isReady(a)) - Number(isReady(b)))
@@ -242,7 +242,7 @@ export function reconcileReplicaSet(world: World, set: KObject): void {
     replicas: now.length,
     ...(now.length > 0 ? { fullyLabeledReplicas: now.length } : {}),
     ...(ready > 0 ? { readyReplicas: ready, availableReplicas: ready } : {}),
-    observedGeneration: set.metadata['generation'] ?? 1,
+    observedGeneration: set.metadata.generation ?? 1,
   });
 }
 
@@ -250,8 +250,8 @@ export function reconcileReplicaSet(world: World, set: KObject): void {
 export function reconcileStatefulSet(world: World, set: KObject): void {
   if (!living(set)) return;
   const pods = new Map(owned(world, '', 'pods', set).map((pod) => [pod.metadata.name, pod]));
-  const desired = num(obj(set['spec'])['replicas'], 1);
-  const revision = `${set.metadata.name}-${templateHash(obj(set['spec'])['template'])}`;
+  const desired = num(obj(set.spec).replicas, 1);
+  const revision = `${set.metadata.name}-${templateHash(obj(set.spec).template)}`;
   for (let i = 0; i < desired; i++) {
     const pod = pods.get(`${set.metadata.name}-${i}`);
     if (!pod) startPod(world, set, `${set.metadata.name}-${i}`);
@@ -262,7 +262,7 @@ export function reconcileStatefulSet(world: World, set: KObject): void {
   const now = owned(world, '', 'pods', set).filter(living);
   const ready = now.filter(isReady).length;
   setStatus(world, typeOf(world, 'apps', 'statefulsets'), set, {
-    observedGeneration: set.metadata['generation'] ?? 1,
+    observedGeneration: set.metadata.generation ?? 1,
     replicas: now.length,
     readyReplicas: ready,
     availableReplicas: ready,
@@ -286,7 +286,7 @@ export function reconcileDaemonSet(world: World, set: KObject): void {
     numberMisscheduled: 0,
     desiredNumberScheduled: nodes,
     numberReady: ready,
-    observedGeneration: set.metadata['generation'] ?? 1,
+    observedGeneration: set.metadata.generation ?? 1,
     updatedNumberScheduled: now.length,
     numberAvailable: ready,
     ...(nodes > ready ? { numberUnavailable: nodes - ready } : {}),
@@ -294,20 +294,17 @@ export function reconcileDaemonSet(world: World, set: KObject): void {
 }
 
 export function reconcileJob(world: World, job: KObject): void {
-  const status = obj(job['status']);
-  if (!living(job) || arr(status['conditions']).length > 0) return;
-  const spec = obj(job['spec']);
+  const status = obj(job.status);
+  if (!living(job) || arr(status.conditions).length > 0) return;
+  const spec = obj(job.spec);
   const pods = owned(world, '', 'pods', job);
-  const succeeded = pods.filter((pod) => obj(pod['status'])['phase'] === 'Succeeded').length;
-  const wanted = num(spec['completions'], 1);
-  const active = pods.filter((pod) =>
-    ['Pending', 'Running'].includes(text(obj(pod['status'])['phase'])),
-  ).length;
-  const missing =
-    spec['suspend'] === true ? 0 : Math.min(num(spec['parallelism'], 1), wanted - succeeded) - active;
+  const succeeded = pods.filter((pod) => obj(pod.status).phase === 'Succeeded').length;
+  const wanted = num(spec.completions, 1);
+  const active = pods.filter((pod) => ['Pending', 'Running'].includes(text(obj(pod.status).phase))).length;
+  const missing = spec.suspend === true ? 0 : Math.min(num(spec.parallelism, 1), wanted - succeeded) - active;
   for (let i = 0; i < missing; i++) startPod(world, job, '');
   const now = kubeTime(world.now());
-  const started = status['startTime'] ?? now;
+  const started = status.startTime ?? now;
   setStatus(
     world,
     typeOf(world, 'batch', 'jobs'),
