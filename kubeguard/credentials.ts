@@ -10,6 +10,7 @@ import type { Clock } from '../common/clock.ts';
 import type { Credential } from '../common/credential.ts';
 import { PosternError } from '../common/errors.ts';
 import type { Redactor } from '../common/redact.ts';
+import { type Needles, needlesOf } from '../relay/echo.ts';
 import type { UpstreamTarget } from '../relay/upstreams.ts';
 import { type ClusterAccess, clusterAccess, HEADER_SAFE, type HostPermissions } from './cluster-access.ts';
 import { type Obtained, runPlugin } from './exec-plugin.ts';
@@ -23,7 +24,7 @@ export interface Spend {
   /** Flat list; the only headers that say who asks. */
   readonly headers: readonly string[];
   /** Forms in which the credential must not come back. */
-  readonly needles: readonly Buffer[];
+  readonly needles: Needles;
 }
 
 export interface Source {
@@ -183,7 +184,7 @@ function spendOf(access: ClusterAccess, { token, cert, key }: Obtained): Spend {
     target: { origin, ca, servername, cert, key },
     basePath,
     headers,
-    needles: [...forms].map((form) => Buffer.from(form)),
+    needles: needlesOf([...forms]),
   };
 }
 

@@ -55,14 +55,14 @@ export function decide(info: RequestInfo, facts: Facts): Decision {
   const review = selfReview(info);
   if (review) return { allow: true, rule: 'self-review', review };
 
-  if (info.isResource && info.verb === '') return refuse.method(info);
+  if (info.isResource && !METHODS.has(info.method)) return refuse.method(info);
   const dangerous = isDangerous(info, info.verb);
-  if (info.verbFromPath && info.method !== 'GET' && !dangerous) return refuse.method(info);
-
-  if (dangerous && info.isResource) {
+  if (dangerous) {
     const side = sides.find(({ resources }) => !admits(resources ?? EVERYTHING, info, info.verb));
-    if (side || info.verb === 'proxy') return refuse.dangerous(info, side);
+    // Nothing dangerous is served under the old prefixes, where the verb says nothing about the method.
+    if (side || info.verbFromPath) return refuse.dangerous(info, side);
   }
+  if (info.verbFromPath && info.method !== 'GET') return refuse.method(info);
   if (!info.isResource) return nonResource(info, facts);
 
   // A WebSocket exec is a GET; what it does is create.
@@ -75,6 +75,8 @@ export function decide(info: RequestInfo, facts: Facts): Decision {
   return inNamespaces(info, sides);
 }
 
+/** Those that a verb belongs to. */
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']);
 const EVERYTHING = [{ text: '*/*', resource: '*', subresource: '*' }];
 
 /** Server-side apply creates what is not there: whoever may only patch must not create with it. */

@@ -17,15 +17,11 @@ export const refuse = {
   },
 
   dangerous(info: RequestInfo, side: Limits | undefined): Refused {
-    if (info.verb === 'proxy')
-      return because('dangerous_subresource', 'dangerous-subresource', 'the old /proxy/ path is not served');
     const what = title(info);
-    const how = `it is allowed only where the resources name it (${what}), together with the verb create`;
-    return because(
-      'dangerous_subresource',
-      'dangerous-subresource',
-      `${what} is outside ${side?.side ?? 'the policy'}: ${how}`,
-    );
+    const message = info.verbFromPath
+      ? `${what} is not served under the old /watch/ and /proxy/ paths`
+      : `${what} is outside ${side?.side ?? 'the policy'}: it is allowed only where the resources name it (${what}), together with the verb create`;
+    return because('dangerous_subresource', 'dangerous-subresource', message);
   },
 
   path(info: RequestInfo, granted: readonly string[]): Refused {

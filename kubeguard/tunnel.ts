@@ -232,7 +232,7 @@ function connect(
     request.on('response', (answer: IncomingMessage) => {
       mark(answer, true); // http-proxy leaves it alone
       void readAnswer(answer).then((body) => {
-        const echoed = needles.some((needle) => body.includes(needle));
+        const echoed = needles.bytes.some((needle) => body.includes(needle));
         finish(
           echoed
             ? { how: 'failed', error: new Error('the answer held the credential') }
