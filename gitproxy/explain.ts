@@ -6,6 +6,7 @@ import type { Explanation } from '../sessions/guards.ts';
 import type { Session } from '../sessions/session.ts';
 import { chooseGrant, describePush, type GitPolicy, judgePush, type PushCeiling } from './policy.ts';
 import type { RefOperation } from './receive-pack.ts';
+import { placeOf } from './records.ts';
 import { parseRoute, repositoryName, upstreamPath } from './route.ts';
 
 export interface ExplainInput {
@@ -50,9 +51,7 @@ export function explain(
   const operation = route.service === 'git-receive-pack' ? 'write' : 'read';
   const choice = chooseGrant(session, repositoryName(route.repo), operation);
   if (!choice.ok) return deny(choice.refusal.code, choice.refusal.rule, choice.refusal.message);
-  const url = new URL(choice.grant.upstream);
-  request.host = url.hostname;
-  request.port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+  Object.assign(request, placeOf(choice.grant.upstream));
 
   const push = describePush(choice.grant, state.ceiling);
   if (operation === 'write' && input.refs) {

@@ -27,7 +27,7 @@ export interface Patience {
   readonly commandsMs: number;
 }
 
-export const PATIENCE: Patience = { headMs: 30 * 60_000, idleMs: 10 * 60_000, commandsMs: 60_000 };
+export const PATIENCE: Patience = { headMs: 15 * 60_000, idleMs: 15 * 60_000, commandsMs: 60_000 };
 
 export interface FlowDeps {
   readonly audit: Pick<AuditLog, 'append'>;

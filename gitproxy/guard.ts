@@ -118,7 +118,12 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
     if (!admission.ok) {
       known = { ...known, session: admission.session, sessionId: admission.sessionId };
       if (!parsed.ok && !admission.bearing) return reject(parsed.refusal, false);
-      return reject(admission.words, admission.bearing, admission.code, `authentication: ${admission.failure}`);
+      return reject(
+        admission.words,
+        admission.bearing,
+        admission.code,
+        `authentication: ${admission.failure}`,
+      );
     }
 
     const { live } = admission;

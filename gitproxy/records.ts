@@ -66,15 +66,25 @@ export function sessionFields({ id, leaseId, labels }: Session): Partial<AuditEv
 }
 
 function grantFields(session: Session, grant: GitGrant): Partial<AuditEvent> {
-  const { hostname, port, protocol } = new URL(grant.upstream);
   const ref = session.credentials.find(({ id }) => id === grant.credentialId);
   return {
-    host: hostname,
-    port: Number(port || (protocol === 'https:' ? 443 : 80)),
+    ...placeOf(grant.upstream),
     secretId: ref?.secretId,
     secretName: ref?.secretName,
     grantId: ref?.grantId,
   };
+}
+
+const places = new Map<string, { readonly host: string; readonly port: number }>();
+
+/** There are as many upstreams as the configuration lists; each is parsed once. */
+export function placeOf(upstream: string): { readonly host: string; readonly port: number } {
+  const known = places.get(upstream);
+  if (known) return known;
+  const { hostname, port, protocol } = new URL(upstream);
+  const place = { host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) };
+  places.set(upstream, place);
+  return place;
 }
 
 export function movement(outcome: Outcome, startedAt: number): About {

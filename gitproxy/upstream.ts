@@ -5,6 +5,7 @@
 
 import type { Credential } from '../common/credential.ts';
 import type { Reason } from '../common/reason.ts';
+import { type Needles, needlesOf } from '../relay/echo.ts';
 import type { Answer, BodyTransform, Outcome, UpstreamHead } from '../relay/forward.ts';
 import { type Route, repositoryName, upstreamPath } from './route.ts';
 
@@ -15,13 +16,13 @@ export interface UpstreamRequest {
   readonly path: string;
   readonly headers: readonly string[];
   /** Forms in which the credential must not come back. */
-  readonly needles: readonly Buffer[];
+  readonly needles: Needles;
 }
 
 interface Spent {
   readonly username: string;
   readonly authorization: string;
-  readonly needles: readonly Buffer[];
+  readonly needles: Needles;
 }
 
 /** Encoding a credential for every request costs more than the rest of the head; it lives as long as the credential. */
@@ -36,7 +37,7 @@ function spend(credential: Credential, username: string): Spent {
   const made = {
     username,
     authorization: `Basic ${basic}`, // github.com wants Basic, not Bearer, at git endpoints
-    needles: [...forms].map((form) => Buffer.from(form)),
+    needles: needlesOf([...forms]),
   };
   spent.set(credential, made);
   return made;

@@ -5,6 +5,24 @@
 /** The longest beginning of a needle that may pass before it is known whether the rest follows. */
 const MAY_PASS = 7;
 
+/** Every form in which a credential could come back; made once for each credential. */
+export interface Needles {
+  readonly bytes: readonly Buffer[];
+  readonly texts: readonly string[];
+  readonly longest: number;
+}
+
+/** Forms too short to be told from chance are left out. */
+export function needlesOf(forms: readonly string[]): Needles {
+  const texts = forms.filter((form) => form.length > MAY_PASS);
+  const bytes = texts.map((text) => Buffer.from(text));
+  return { texts, bytes, longest: Math.max(0, ...bytes.map(({ length }) => length)) };
+}
+
+export function anyHolds(values: readonly string[], { texts }: Needles): boolean {
+  return values.some((value) => texts.some((text) => value.includes(text)));
+}
+
 export interface EchoScan {
   /** @returns what may be passed on now (the end can be withheld until the next chunk), or undefined: found */
   push(chunk: Buffer): Buffer | undefined;
@@ -14,10 +32,7 @@ export interface EchoScan {
 
 const EMPTY = Buffer.alloc(0);
 
-/** @param needles every form in which the credential could come back; short ones would match by chance and are left out */
-export function createEchoScan(needles: readonly Buffer[]): EchoScan {
-  const wanted = needles.filter((needle) => needle.length > MAY_PASS);
-  const longest = Math.max(0, ...wanted.map((needle) => needle.length));
+export function createEchoScan({ bytes: wanted, longest }: Needles): EchoScan {
   let held = EMPTY;
   let passed = EMPTY; // the last MAY_PASS bytes that have left
 

@@ -16,7 +16,7 @@ import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { EndReason } from '../sessions/session.ts';
 import { ClientLeft, dropBody, OverLimit, type Upload, uploadStream } from './body.ts';
-import { createEchoScan } from './echo.ts';
+import { anyHolds, createEchoScan, type Needles, needlesOf } from './echo.ts';
 
 export interface UpstreamHead {
   readonly status: number;
@@ -51,8 +51,8 @@ export interface ForwardOptions {
   readonly body?: Upload | Buffer | undefined;
   /** undefined declines: nothing is passed on and the caller answers. */
   readonly answer: (head: UpstreamHead) => Answer | undefined;
-  /** Forms of the credential that must not come back: see echo.ts. */
-  readonly needles?: readonly Buffer[];
+  /** Forms of the credential that must not come back: see echo.ts; cheaper where made once for each credential. */
+  readonly needles?: Needles | readonly Buffer[];
   /** Silence allowed until the upstream's head has come; milliseconds, 0 for no limit. */
   readonly headMs: number;
   /** Silence allowed after it. */
@@ -110,7 +110,10 @@ const FAREWELL_MS = 1_000;
 
 export function forward(options: ForwardOptions): Forwarding {
   const { req, res, answer } = options;
-  const scan = options.needles && options.needles.length > 0 ? createEchoScan(options.needles) : undefined;
+  const needles = Array.isArray(options.needles)
+    ? needlesOf(options.needles.map(String))
+    : (options.needles as Needles | undefined);
+  const scan = needles && createEchoScan(needles);
   const started = performance.now();
   let controller: Dispatcher.DispatchController | undefined;
   let head: UpstreamHead | undefined;
@@ -164,13 +167,13 @@ export function forward(options: ForwardOptions): Forwarding {
     moved = true;
     controller?.resume();
   };
-  res.on('close', onClose).on('drain', onDrain);
+  res.on('close', onClose);
 
   function finish(how: Ending, error?: Error, why?: EndReason): void {
     if (over) return;
     over = true;
     clearTimeout(timer);
-    res.off('close', onClose).off('drain', onDrain);
+    res.off('close', onClose);
     const outcome: Outcome = {
       how,
       sent,
@@ -233,7 +236,9 @@ export function forward(options: ForwardOptions): Forwarding {
       lengthLeft -= chunk.length;
       if (lengthLeft === 0) return void res.end(chunk); // head, body and end in one write
     }
-    if (!res.write(chunk)) controller?.pause();
+    if (res.write(chunk) || !controller) return;
+    if (!controller.paused) res.once('drain', onDrain);
+    controller.pause();
   };
 
   const handler: Dispatcher.DispatchHandler = {
@@ -248,12 +253,12 @@ export function forward(options: ForwardOptions): Forwarding {
       head = { status, headers };
       const given = answer(head);
       if (!given) return finish('declined');
-      if (scan && options.needles && anyHolds(given.headers, options.needles))
+      if (needles && anyHolds(given.headers, needles))
         return finish('echoed', new Error('an answer header holds the credential'));
       decided = given;
       transform = given.transform;
       lengthLeft = contentLength(given.headers);
-      watch(options.idleMs);
+      if (options.idleMs !== options.headMs) watch(options.idleMs);
       // A head alone must not wait for its body. One whose body came with it leaves in one write, once the beginning of
       // the body was looked at: until then the caller can still answer something else.
       process.nextTick(() => {
@@ -327,10 +332,6 @@ export function forward(options: ForwardOptions): Forwarding {
       await done;
     },
   };
-}
-
-function anyHolds(headers: readonly string[], needles: readonly Buffer[]): boolean {
-  return headers.some((text) => needles.some((needle) => text.includes(needle.toString('latin1'))));
 }
 
 function contentLength(headers: readonly string[]): number {

@@ -7,7 +7,12 @@
 // expectations and, without an upgrade handler, Upgrade are refused; so are the HTTP/1.0 requests, because the end of an
 // answer to one cannot be told from its being cut.
 
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import {
+  type IncomingMessage,
+  type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+  ServerResponse,
+} from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
@@ -18,7 +23,7 @@ import { inspectHead, ownHosts } from './head.ts';
 
 /** One request and its answer. */
 export interface Exchange {
-  /** `Postern-Request-Id`, already set on `res`; `exchangeId` of the records. */
+  /** `Postern-Request-Id`, which every answer carries by itself; `exchangeId` of the records. */
   readonly id: string;
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
@@ -96,6 +101,25 @@ export interface Listener {
   close(graceMs: number): Promise<void>;
 }
 
+/** Whoever writes the answer, and however: the id is on it. */
+class IdentifiedResponse extends ServerResponse {
+  requestId = '';
+
+  override writeHead(
+    status: number,
+    first?: string | OutgoingHttpHeaders | OutgoingHttpHeader[],
+    second?: OutgoingHttpHeaders | OutgoingHttpHeader[],
+  ): this {
+    // A flat list on a response without other headers is node's fast path.
+    if (Array.isArray(first))
+      return super.writeHead(status, ['Postern-Request-Id', this.requestId, ...first]);
+    this.setHeader('Postern-Request-Id', this.requestId);
+    return typeof first === 'string'
+      ? super.writeHead(status, first, second)
+      : super.writeHead(status, first);
+  }
+}
+
 export function createListener(options: ListenerOptions): Listener {
   const limits = { ...LISTENER_LIMITS, ...options.limits };
   const log = options.log ?? silentLog;
@@ -103,7 +127,8 @@ export function createListener(options: ListenerOptions): Listener {
   let isOwnHost = (_host: string): boolean => false;
   let closing = false;
 
-  const server = createServer({
+  const server = createServer<typeof IncomingMessage, typeof IdentifiedResponse>({
+    ServerResponse: IdentifiedResponse,
     ...options.tls.contextOptions(),
     minVersion: 'TLSv1.2',
     ALPNProtocols: ['http/1.1'],
@@ -130,7 +155,7 @@ export function createListener(options: ListenerOptions): Listener {
     });
   };
 
-  const serve = (req: IncomingMessage, res: ServerResponse, expects: boolean): void => {
+  const serve = (req: IncomingMessage, res: IdentifiedResponse, expects: boolean): void => {
     const id = newId('req');
     const { socket } = req;
     busy.set(socket, (busy.get(socket) ?? 0) + 1);
@@ -139,7 +164,7 @@ export function createListener(options: ListenerOptions): Listener {
       if (closing) setImmediate(() => server.closeIdleConnections());
     });
     res.on('error', () => {}); // a client that left; 'close' says so
-    res.setHeader('Postern-Request-Id', id);
+    res.requestId = id;
     if (closing) res.shouldKeepAlive = false;
     let invited = !expects;
     const exchange: Exchange = {
@@ -159,7 +184,7 @@ export function createListener(options: ListenerOptions): Listener {
   server.on('request', (req, res) => serve(req, res, false));
   server.on('checkContinue', (req, res) => serve(req, res, true));
   server.on('checkExpectation', (_req, res) => {
-    res.setHeader('Postern-Request-Id', newId('req'));
+    res.requestId = newId('req');
     res.writeHead(417, { Connection: 'close', 'Content-Length': 0 }).end();
   });
 

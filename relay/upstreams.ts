@@ -97,11 +97,17 @@ export function createUpstreams(options: Partial<UpstreamLimits> = {}): Upstream
   };
 }
 
-/** A name without the key in it; the common target, an origin alone, costs no hash. */
+/** Hashing what can be a long list of authorities for each request costs more than the rest. */
+const names = new WeakMap<UpstreamTarget, string>();
+
+/** A name without the key in it. */
 function nameOf(target: UpstreamTarget): string {
+  const known = names.get(target);
+  if (known !== undefined) return known;
   const { origin, ca, cert, key, servername } = target;
-  if (ca === undefined && cert === undefined && key === undefined && servername === undefined) return origin;
   const hash = createHash('sha256');
   for (const part of [origin, ca, cert, key, servername]) hash.update(`${part?.length ?? -1}:${part ?? ''}`);
-  return `${origin} ${hash.digest('base64url')}`;
+  const name = `${origin} ${hash.digest('base64url')}`;
+  names.set(target, name);
+  return name;
 }

@@ -1,11 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createEchoScan } from '../../relay/echo.ts';
+import { createEchoScan, needlesOf } from '../../relay/echo.ts';
 
 const token = 'ghp_Tq7uW0yZr3cVb9nXk2mLs8dFg5hJ1pQa4eRt';
-const needles = [Buffer.from(token), Buffer.from(`x-access-token:${token}`).toString('base64')].map((each) =>
-  Buffer.from(each),
-);
+const needles = needlesOf([token, Buffer.from(`x-access-token:${token}`).toString('base64')]);
 
 /** What left before it was found (or everything), and whether it was. */
 function run(chunks: readonly Buffer[], wanted = needles): { out: string; found: boolean } {
@@ -27,7 +25,7 @@ function split(text: Buffer, cuts: readonly number[]): Buffer[] {
 const cuts = fc.array(fc.nat(), { maxLength: 12 });
 
 describe('the credential in an answer', () => {
-  test.each(needles.map((needle) => [needle.toString()]))('is found at every split in two: %s', (needle) => {
+  test.each(needles.texts.map((needle) => [needle]))('is found at every split in two: %s', (needle) => {
     const text = Buffer.from(`before ${needle} after`);
     for (let cut = 0; cut <= text.length; cut++) {
       const { found, out } = run([text.subarray(0, cut), text.subarray(cut)]);
@@ -39,7 +37,7 @@ describe('the credential in an answer', () => {
   test('is found however it is split, and at most seven characters of it have left', () => {
     fc.assert(
       fc.property(fc.string(), fc.nat(1), fc.string(), cuts, (before, which, after, at) => {
-        const needle = (needles[which] as Buffer).toString();
+        const needle = needles.texts[which] as string;
         const { found, out } = run(split(Buffer.from(before + needle + after), at));
         expect(found).toBe(true);
         expect(out).not.toContain(needle.slice(0, 8));
@@ -75,7 +73,7 @@ describe('an answer without it', () => {
 
   test('with nothing to look for is left alone', () => {
     const chunk = Buffer.from('x');
-    expect(createEchoScan([]).push(chunk)).toBe(chunk);
-    expect(createEchoScan([Buffer.from('short')]).push(chunk)).toBe(chunk);
+    expect(createEchoScan(needlesOf([])).push(chunk)).toBe(chunk);
+    expect(createEchoScan(needlesOf(['short'])).push(chunk)).toBe(chunk);
   });
 });

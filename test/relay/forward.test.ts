@@ -9,6 +9,7 @@ import {
 import { request } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { needlesOf } from '../../relay/echo.ts';
 import { type Forwarding, type ForwardOptions, forward, type Outcome } from '../../relay/forward.ts';
 import { createListener, type Exchange, type Listener } from '../../relay/listener.ts';
 import { createUpstreams } from '../../relay/upstreams.ts';
@@ -445,7 +446,7 @@ describe('a credential that comes back', () => {
       res.write(`hello ${secret.subarray(0, 20)}`);
       setTimeout(() => res.end(secret.subarray(20)), 50);
     });
-    const seen = await relay(origin, { needles: [secret] });
+    const seen = await relay(origin, { needles: needlesOf([secret.toString()]) });
     const answer = await get(seen.port);
     expect(answer.whole).toBe(false);
     expect(answer.body).not.toContain('ghp_Tq7u');
@@ -454,14 +455,14 @@ describe('a credential that comes back', () => {
 
   test('in a body that came with its head: nothing was sent yet, and the caller answers', async () => {
     const { origin } = await serve((_req, res) => void res.end(`hello ${secret}`));
-    const seen = await relay(origin, { needles: [secret] });
+    const seen = await relay(origin, { needles: needlesOf([secret.toString()]) });
     expect(await get(seen.port)).toEqual({ status: 502, body: 'echoed', whole: true });
   });
 
   test('in a header that would be passed on is not', async () => {
     const { origin } = await serve((_req, res) => void res.setHeader('X-Echo', secret.toString()).end('ok'));
     const seen = await relay(origin, {
-      needles: [secret],
+      needles: needlesOf([secret.toString()]),
       answer: ({ status, headers }) => ({ status, headers: ['X-Echo', String(headers['x-echo'])] }),
     });
     expect((await get(seen.port)).body).toBe('echoed');
