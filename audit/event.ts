@@ -46,6 +46,9 @@ export const ACTIONS = [
   'secret.request_deny',
   'secret.request_withdraw',
   'secret.request_expire',
+  'key.add',
+  'key.rotate',
+  'key.retire',
   'lease.revoke_sent',
   'lease.revoke_acked',
   'lease.revoke_failed',
@@ -71,15 +74,24 @@ export interface RefRecord {
   readonly reason?: string;
 }
 
+/**
+ * `dropped`: events that could not be written. `late`: events written after their caller had been told that they were
+ * not. `torn`: a last line that a killed process or a full disk left unfinished. `file_replaced`: the segment was
+ * deleted, replaced, cut or written to by something else while it was open. `tail_missing`: the chain ends before its
+ * last signed checkpoint. `checkpoint_mismatch`: the checkpointed record is not the one in the chain.
+ */
+export const GAP_CAUSES = [
+  'dropped',
+  'late',
+  'torn',
+  'file_replaced',
+  'tail_missing',
+  'checkpoint_mismatch',
+] as const;
+
 /** In `audit.gap`: what the chain lacks or cannot vouch for. Written by the log itself, never by a room. */
 export interface GapRecord {
-  /**
-   * `dropped`: events that could not be written. `late`: events written after their caller had been told that they
-   * were not. `torn`: a last line that a killed process or a full disk left unfinished. `file_replaced`: the segment
-   * was deleted, replaced, cut or written to by something else while it was open. `tail_missing`: the chain ends
-   * before its last signed checkpoint. `checkpoint_mismatch`: the checkpointed record is not the one in the chain.
-   */
-  readonly cause: 'dropped' | 'late' | 'torn' | 'file_replaced' | 'tail_missing' | 'checkpoint_mismatch';
+  readonly cause: (typeof GAP_CAUSES)[number];
   /** Of events; absent where it cannot be known. */
   readonly count?: number;
   /** RFC 3339, of the first and the last event concerned. */

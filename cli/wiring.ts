@@ -1,12 +1,13 @@
 // The one place where the parts are put together, in the order in which each needs the one before:
 //
-//   lock → log → store → passphrase → keyring → audit → certificates → sessions → guards → control → ops
+//   lock → log → store → passphrase → keyring → audit → certificates → sessions → guards → broker → control → ops
 //
 // What was opened is closed in reverse, at the end and halfway through a start that fails. Nothing listens before
 // everything that it needs works, and the ops endpoint comes last: a server that answers there is whole.
 
 import { openAuditLog } from '../audit/open.ts';
 import { openCheckpointSigner } from '../audit/signer.ts';
+import { KINDS } from '../broker/kind.ts';
 import { rfc3339, systemClock } from '../common/clock.ts';
 import { PosternError } from '../common/errors.ts';
 import { createRedactor, type Redactor } from '../common/redact.ts';
@@ -14,10 +15,11 @@ import { userName } from '../control/auth.ts';
 import { recordSessions } from '../control/session-records.ts';
 import { openKeyring } from '../keyring/keyring.ts';
 import { createHealth } from '../ops/health.ts';
-import { createMetrics } from '../ops/metrics.ts';
+import { createMetrics, type LiveSources } from '../ops/metrics.ts';
 import { startOps } from '../ops/server.ts';
 import { openSessions } from '../sessions/registry.ts';
 import { openStore } from '../store/open.ts';
+import { startBroker } from './broker-wiring.ts';
 import { openCertificates } from './certificates.ts';
 import { type Closers, createClosers } from './closers.ts';
 import { clusterSecrets } from './cluster-secret.ts';
@@ -98,6 +100,15 @@ async function start(
     (one) => one.close(0),
   );
   await guards.listen();
+  const host = { env: process.env, ...(readSecret && { readSecret }) };
+  const broker = closers.keep(
+    startBroker(config, {
+      ...{ store, keyring, audit, sessions, host, redactor, clock, log, metrics },
+      guards: guards.control,
+    }),
+    (one) => one.close(),
+  );
+  live.leases = () => broker.control.broker.leases.live();
 
   let stopping = false;
   const health = createHealth(
@@ -120,9 +131,10 @@ async function start(
       tls: certificates.control,
       deps: {
         ...guards.control,
+        ...broker.control,
         sessions,
         records,
-        host: { env: process.env, ...(readSecret && { readSecret }) },
+        host,
         now: () => clock.now(),
         auditDir: config.audit.dir,
         caBundle: () => certificates.bundle(),
@@ -140,6 +152,7 @@ async function start(
             store: 'sqlite',
             key: { primary: keyring.primaryId, source: from },
             audit: { dir: config.audit.dir, onFailure: config.audit.onFailure },
+            broker: await broker.status(),
           };
         },
       },
@@ -181,10 +194,17 @@ async function start(
   };
 }
 
-/** The registry of sessions is there later than the metrics that ask it. */
+/** Sessions and leases are there later than the metrics that ask them. */
 function metering() {
-  const live: { sessions: (guard: 'git' | 'kube') => number } = { sessions: () => 0 };
-  const registry = createMetrics({ sessions: (guard) => live.sessions(guard) });
+  const live: { -readonly [source in 'sessions' | 'leases']: NonNullable<LiveSources[source]> } = {
+    sessions: () => 0,
+    leases: () => ({}),
+  };
+  const registry = createMetrics({
+    sessions: (guard) => live.sessions(guard),
+    leases: () => live.leases(),
+    leaseKinds: KINDS,
+  });
   return { live, registry, metrics: registry.metrics };
 }
 

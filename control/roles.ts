@@ -10,6 +10,20 @@ const RIGHTS = {
   /** Issue, renew and revoke sessions. */
   'sessions:write': ['hub'],
   'sessions:read': ['hub', 'operator', 'auditor'],
+  /** Mint, replace, import and delete credentials; a personal secret is its owner's, whatever the role. */
+  'secrets:write': ['operator'],
+  /** Names, kinds and owners; no call answers a payload. */
+  'secrets:read': ['operator', 'approver', 'requester', 'auditor'],
+  'grants:write': ['operator'],
+  'grants:read': ['operator', 'approver', 'auditor'],
+  'leases:write': ['hub'],
+  'leases:read': ['hub', 'operator', 'auditor'],
+  /** Open and withdraw; whoever only asks sees their own requests. */
+  'requests:open': ['requester'],
+  'requests:read': ['requester', 'approver', 'operator', 'auditor'],
+  'requests:decide': ['approver'],
+  'keys:write': [],
+  'keys:read': ['operator', 'auditor'],
   'audit:read': ['auditor'],
   /** What runs, the CA that guards are trusted by, the description of the API. */
   'server:read': ['hub', 'operator', 'approver', 'requester', 'auditor'],

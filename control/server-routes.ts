@@ -26,6 +26,13 @@ export const statusAnswer = z.object({
   store: z.string().describe('sqlite or postgres'),
   key: z.object({ primary: z.string(), source: z.string().describe('env, file, secretKeyRef or generated') }),
   audit: z.object({ dir: z.string(), onFailure: z.string() }),
+  broker: z
+    .object({
+      leases: z.record(z.string(), z.int()).describe('live ones by the kind of secret in them'),
+      requestsWaiting: z.int(),
+      rowsToRotate: z.int().describe('sealed under another key than the primary'),
+    })
+    .optional(),
 });
 export type Status = z.output<typeof statusAnswer>;
 

@@ -27,7 +27,8 @@ export type Environment = { readonly [name in Variable]?: string };
 /** Joined by commas, as a person reads them; a list in the environment carries no authority, the guard decides. */
 const list = (values: readonly string[]): string => values.join(',');
 
-export function gitEnvironment(git: GitShare, gitconfig: string): Environment {
+/** Asks for nothing that opens a session, so that it can be said again for one whose token is in the sandbox only. */
+export function gitEnvironment(git: Omit<GitShare, 'username' | 'password'>, gitconfig: string): Environment {
   return {
     GIT_CONFIG_GLOBAL: gitconfig,
     POSTERN_GIT_URL: git.baseUrl,
@@ -38,7 +39,7 @@ export function gitEnvironment(git: GitShare, gitconfig: string): Environment {
   };
 }
 
-export function kubeEnvironment(kube: KubeShare, kubeconfig: string): Environment {
+export function kubeEnvironment(kube: Omit<KubeShare, 'kubeconfig'>, kubeconfig: string): Environment {
   return {
     KUBECONFIG: kubeconfig,
     POSTERN_KUBE_SESSION: kube.sessionId,
