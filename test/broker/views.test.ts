@@ -1,4 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
+import { isExpired, timeLeft } from '../../broker/material.ts';
+import { isTerminal, REQUEST_STATES } from '../../broker/requests/request.ts';
 import { grantView, leaseView, requestView, secretView, useView } from '../../broker/views.ts';
 import {
   ALICE,
@@ -70,4 +72,15 @@ it('every noun has a plain view: times in RFC 3339, subjects as they are typed, 
   expect(grantView(await bench.broker.grants.show(made.id, OPERATOR), now()).state).toBe('revoked');
   expect(grantView(approved.grant, now() + 25 * HOUR).state).toBe('expired');
   expect(JSON.stringify([secretView(secret), view, held, asked])).not.toContain(PAT);
+});
+
+it('a lease and a request say how far they are', () => {
+  const lease = { expiresAt: 1000 };
+  expect([isExpired(lease, 999), isExpired(lease, 1000), isExpired(lease, 1001)]).toEqual([
+    false,
+    true,
+    true,
+  ]);
+  expect([timeLeft(lease, 400), timeLeft(lease, 1000), timeLeft(lease, 5000)]).toEqual([600, 0, 0]);
+  expect(REQUEST_STATES.map(isTerminal)).toEqual([false, true, true, true, true]);
 });
