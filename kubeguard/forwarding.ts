@@ -13,7 +13,7 @@ import {
 import type { Exchange } from '../relay/listener.ts';
 import type { Spend } from './credentials.ts';
 import { type Admitted, authorise, conclude, type FlowDeps, giveUp, resultOf } from './flow.ts';
-import { answerHeaders, requestHeaders } from './headers.ts';
+import { answerHeaders, isAnswer, requestHeaders } from './headers.ts';
 import { buildTarget, type RequestInfo } from './request-info.ts';
 import { sendStatus, type Words } from './status.ts';
 import { followWatch, type WatchEnd } from './watch-end.ts';
@@ -62,8 +62,7 @@ export async function serveForward(
 
   const answer = (head: UpstreamHead): Answer | undefined => {
     const { status, headers } = head;
-    if (status === 401 || status === 407 || (status >= 300 && status < 400 && status !== 304))
-      return undefined;
+    if (!isAnswer(status)) return undefined;
     const shaped = status >= 200 && status < 300 ? shape.transform?.() : undefined;
     const followed = !shaped && kind === 'watch' && status === 200 ? followWatch(headers) : undefined;
     watching = shaped?.lastWords ? (shaped as Pick<WatchEnd, 'lastWords'>) : followed;

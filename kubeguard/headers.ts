@@ -92,6 +92,12 @@ export function answerHeaders(
   return passed;
 }
 
+/** Not a redirect, and not a challenge that is meant for the guard: may be passed on as an answer. */
+export function isAnswer(status: number): boolean {
+  if (status === 304) return true;
+  return status >= 200 && status !== 401 && status !== 407 && (status < 300 || status >= 400);
+}
+
 /** Lower case, without parameters. */
 export function mediaType(header: string | undefined): string {
   return (header ?? '').split(';')[0]?.trim().toLowerCase() ?? '';

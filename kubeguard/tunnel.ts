@@ -1,85 +1,27 @@
-// Upgrades: exec, attach and port-forward, by WebSocket or SPDY/3.1. The tunnel itself is http-proxy's `ws`, with a request
-// that is built here and none of its own passes but the one that connects (`web` is never used, AGENTS.md says why).
-// The upstream's 101 is read before http-proxy acts on it, and replaced by ours; any other answer is taken off its hands and
-// passed on as an answer. On the session's end a WebSocket exec is told by a Status on its error channel, SPDY is cut.
+// Upgrades: exec, attach and port-forward, by WebSocket or SPDY/3.1. A tunnel is opened at the cluster (dial.ts), joined to
+// the client (front.ts), and ended with the session: a WebSocket exec is told by a Status on its error channel, SPDY is
+// cut. An answer of the cluster that is no 101 is passed on as an answer.
 
-import type { ClientRequest, IncomingMessage } from 'node:http';
-import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import { answerOnSocket, type UpgradeExchange } from '../relay/listener.ts';
 import type { EndReason } from '../sessions/session.ts';
 import type { Spend } from './credentials.ts';
+import { type Attempt, dial } from './dial.ts';
 import { type Admitted, authorise, conclude, type FlowDeps, giveUp } from './flow.ts';
-import { farewell, followFrames } from './frames.ts';
+import { farewell } from './frames.ts';
 import { createFront, type Front } from './front.ts';
-import { answerHeaders, requestHeaders } from './headers.ts';
+import { answerHeaders, isAnswer } from './headers.ts';
 import type { Movement } from './records.ts';
-import { buildTarget } from './request-info.ts';
 import { sendStatusOnSocket, statusObject } from './status.ts';
-import { readSwitch, type Switched, type Upgrade, upgradeHeaders } from './upgrade.ts';
+import type { Upgrade } from './upgrade.ts';
 import { endedWords, outcomeWords } from './words.ts';
-
-/** What of http-proxy 1.18 is used; its own types leave the passes out. */
-interface Tunneler {
-  wsPasses: ((...args: never[]) => unknown)[];
-  on(name: 'proxyReqWs', listener: (upstream: ClientRequest, req: TunnelRequest) => void): void;
-  ws(
-    req: TunnelRequest,
-    socket: Duplex,
-    head: Buffer,
-    options: object,
-    onError: (error: Error) => void,
-  ): void;
-}
-
-/** The request as http-proxy sees it: nothing of the client's own is in it. */
-interface TunnelRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: { readonly [name: string]: string | string[] };
-  readonly onRequest: (upstream: ClientRequest) => void;
-}
-
-const require = createRequire(import.meta.url);
-
-function loadTunneler(): Tunneler {
-  // http-proxy calls util._extend; node says once that it is deprecated (DEP0060), and it may do so here, unheard.
-  const util = require('node:util') as { _extend(target: object, source: object): object };
-  const { emitWarning } = process;
-  process.emitWarning = () => {};
-  util._extend({}, {});
-  process.emitWarning = emitWarning;
-  const { createProxyServer } = require('http-proxy') as { createProxyServer(options: object): Tunneler };
-  const proxy = createProxyServer({ prependPath: false, toProxy: true, xfwd: false, changeOrigin: false });
-  // Of [checkMethodAndHeader, XHeaders, stream]: the first refuses every SPDY upgrade, the second adds X-Forwarded-*.
-  proxy.wsPasses = proxy.wsPasses.filter((pass) => pass.name === 'stream');
-  if (proxy.wsPasses.length !== 1)
-    throw new Error('http-proxy is not the version that tunnel.ts was written for');
-  proxy.on('proxyReqWs', (upstream, req) => req.onRequest(upstream));
-  return proxy;
-}
-
-let tunneler: Tunneler | undefined;
-
-type Attempt =
-  | { readonly how: 'open'; readonly switched: Switched; readonly upstream: Socket }
-  | {
-      readonly how: 'answered';
-      readonly status: number;
-      readonly headers: IncomingMessage['headers'];
-      readonly body: Buffer;
-    }
-  | { readonly how: 'failed'; readonly error: Error };
-
-const MAX_ANSWER = 64 * 1024;
 
 export async function serveTunnel(
   deps: FlowDeps,
   admitted: Admitted<UpgradeExchange>,
   upgrade: Upgrade,
 ): Promise<void> {
-  const { exchange, info, ending, place } = admitted;
+  const { exchange, info, ending } = admitted;
   const { socket, id } = exchange;
   let opened: Awaited<ReturnType<typeof authorise>>;
   try {
@@ -103,7 +45,7 @@ export async function serveTunnel(
   const attempt = (spend: Spend): Promise<[Attempt, Front]> => {
     const front = createFront(socket);
     return new Promise((resolve) => {
-      abort = connect(deps, admitted, upgrade, spend, front, (result) => resolve([result, front]));
+      abort = dial(deps, admitted, upgrade, spend, front, (result) => resolve([result, front]));
     });
   };
   let [result, front] = await attempt(opened.spend);
@@ -112,215 +54,79 @@ export async function serveTunnel(
     if (renewed && why === undefined) [result, front] = await attempt(renewed);
   }
   const upstreamMs = performance.now() - startedAt;
-
-  if (result.how !== 'open' || why !== undefined) {
+  if (result.how !== 'open') {
     stopCounting();
-    if (result.how === 'open') result.upstream.destroy();
-    const status = result.how === 'answered' ? result.status : undefined;
-    const refused =
-      result.how !== 'answered' ||
-      result.status === 401 ||
-      result.status < 200 ||
-      (result.status >= 300 && result.status < 400);
-    const gone = socket.destroyed && why === undefined;
-    const how = gone
-      ? 'client_gone'
-      : why !== undefined
-        ? 'ended'
-        : result.how === 'answered'
-          ? refused
-            ? 'declined'
-            : 'complete'
-          : 'upstream_failed';
-    const moved: Movement = {
-      how,
-      bytesUp: 0,
-      bytesDown: 0,
-      ...(why ? { why } : {}),
-      ...(status === undefined ? {} : { status }),
-    };
-    const words =
-      how === 'complete' || gone ? undefined : outcomeWords(moved, place.context.name, deps.maxBodyBytes);
-    if (result.how === 'failed' && how === 'upstream_failed')
-      deps.log.warn({ err: result.error, exchangeId: id }, words?.message ?? '');
-    if (words) sendStatusOnSocket(exchange, words, info);
-    else if (result.how === 'answered' && !gone)
-      answerOnSocket(
-        socket,
-        id,
-        result.status,
-        result.body.toString('latin1'),
-        answerHeaders(result.status, result.headers, id, true),
-      );
-    return conclude(deps, admitted, { ...moved, upstreamMs }, words);
+    return passOn(deps, admitted, result, why, upstreamMs);
   }
 
   const { switched, upstream } = result;
-  const whole = closed(socket, upstream, front);
-  ending.cuts({
-    async end(reason) {
+  const over = closed(socket, upstream, front);
+  const tells = upgrade.protocol === 'websocket' && kind !== 'portforward';
+  const tunnel = {
+    async end(reason: EndReason): Promise<void> {
       why ??= reason;
-      const words =
-        upgrade.protocol === 'websocket' && kind !== 'portforward'
-          ? farewell(switched.chosen, statusObject(endedWords(reason), id))
-          : undefined;
-      if (words) await front.farewell(words);
+      if (tells) await front.farewell(farewell(switched.chosen, statusObject(endedWords(reason), id)));
       else socket.destroy();
       upstream.destroy();
     },
-  });
-  if (ending.why() !== undefined) {
-    upstream.destroy();
-    socket.destroy();
-  }
-  const clean = await whole;
+  };
+  ending.cuts(tunnel);
+  const already = ending.why();
+  if (already !== undefined) await tunnel.end(already);
+  const clean = await over;
   stopCounting();
-  const how: Movement['how'] = why !== undefined ? 'ended' : clean;
+  const moved = {
+    how: why === undefined ? clean : 'ended',
+    status: 101,
+    ...front.counts(),
+    upstreamMs,
+  } as const;
   await conclude(
     deps,
     admitted,
-    { how, status: 101, ...front.counts(), upstreamMs, ...(why ? { why } : {}) },
+    { ...moved, ...(why ? { why } : {}) },
     why === undefined ? undefined : endedWords(why),
   );
 }
 
-/** @returns the function that gives it up */
-function connect(
-  { patience }: FlowDeps,
-  { exchange, info }: Admitted<UpgradeExchange>,
-  upgrade: Upgrade,
-  { target, basePath, headers: credential, needles }: Spend,
-  front: Front,
-  settle: (result: Attempt) => void,
-): () => void {
-  const { socket, id, req, head: early } = exchange;
-  const url = new URL(target.origin);
-  const path = basePath + buildTarget(info);
-  let settled = false;
-  let upstreamRequest: ClientRequest | undefined;
-  const timer = setTimeout(() => fail(new Error('no answer to the upgrade in time')), patience.upgradeMs);
-  const finish = (result: Attempt): void => {
-    if (settled) return;
-    settled = true;
-    clearTimeout(timer);
-    socket.off('close', onClose);
-    settle(result);
+/** No tunnel: what the cluster said in place of a 101, or words of ours. */
+async function passOn(
+  deps: FlowDeps,
+  admitted: Admitted<UpgradeExchange>,
+  result: Exclude<Attempt, { how: 'open' }>,
+  why: EndReason | undefined,
+  upstreamMs: number,
+): Promise<void> {
+  const { exchange, info, place } = admitted;
+  const { socket, id } = exchange;
+  const answer = result.how === 'answered' ? result : undefined;
+  const how = unopened(result, why, socket.destroyed);
+  const moved = {
+    ...{ how, bytesUp: 0, bytesDown: 0, upstreamMs },
+    ...(why ? { why } : {}),
+    ...(answer ? { status: answer.status } : {}),
   };
-  const fail = (error: Error): void => {
-    finish({ how: 'failed', error });
-    upstreamRequest?.destroy();
-  };
-  const onClose = (): void => fail(new Error('the client left'));
-  socket.on('close', onClose);
-
-  const onRequest = (request: ClientRequest): void => {
-    upstreamRequest = request;
-    request.path = path; // what http-proxy joins its paths to is not byte for byte what was judged
-    // These come before http-proxy's own listeners.
-    request.on('upgrade', (answer: IncomingMessage, upstream: Socket) => {
-      upstream.on('error', () => {});
-      const switched = answer.statusCode === 101 ? readSwitch(upgrade, answer.headers) : undefined;
-      answer.headers = {};
-      if (settled || !switched) {
-        upstream.destroy();
-        return fail(new Error('the 101 of the cluster does not answer what was asked'));
-      }
-      const frames = upgrade.protocol === 'websocket' ? followFrames() : undefined;
-      front.open(ourHead(id, switched), early, frames);
-      finish({ how: 'open', switched, upstream });
-    });
-    request.on('response', (answer: IncomingMessage) => {
-      mark(answer, true); // http-proxy leaves it alone
-      void readAnswer(answer).then((body) => {
-        const echoed = needles.bytes.some((needle) => body.includes(needle));
-        finish(
-          echoed
-            ? { how: 'failed', error: new Error('the answer held the credential') }
-            : { how: 'answered', status: answer.statusCode ?? 502, headers: answer.headers, body },
-        );
-        request.destroy();
-      });
-    });
-  };
-
-  tunneler ??= loadTunneler();
-  const { ca, cert, key, servername } = target;
-  const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  tunneler.ws(
-    {
-      method: info.method,
-      url: path,
-      headers: toObject(
-        [
-          'Host',
-          url.host,
-          ...requestHeaders(req.rawHeaders, ['content-type', 'accept-encoding']),
-          'Audit-ID',
-          id,
-          ...credential,
-        ],
-        upgradeHeaders(upgrade),
-      ),
-      onRequest,
-    },
-    front.stream,
-    Buffer.alloc(0),
-    {
-      target: { protocol: url.protocol, host, hostname: host, port, ca, cert, key },
-      ssl: {
-        minVersion: 'TLSv1.2',
-        ALPNProtocols: ['http/1.1'],
-        ...(servername === undefined ? {} : { servername }),
-      },
-      secure: true,
-    },
-    fail,
-  );
-  // This comes after http-proxy's own listener; node must not take the mark for its own.
-  (upstreamRequest as ClientRequest | undefined)?.on('response', (answer: IncomingMessage) =>
-    mark(answer, false),
-  );
-  return () => fail(new Error('given up'));
-}
-
-/** `upgrade` of a response is node's and http-proxy's to read, and in no type. */
-function mark(answer: IncomingMessage, upgrade: boolean): void {
-  Object.assign(answer, { upgrade });
-}
-
-function ourHead(id: string, { headers }: Switched): string {
-  let text = `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nPostern-Request-Id: ${id}\r\nAudit-ID: ${id}\r\n`;
-  for (let i = 0; i + 1 < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  return `${text}\r\n`;
-}
-
-function toObject(
-  flat: readonly string[],
-  more: { [name: string]: string | string[] },
-): { [name: string]: string | string[] } {
-  const made: { [name: string]: string | string[] } = { ...more };
-  for (let i = 0; i + 1 < flat.length; i += 2) {
-    const [name, value] = [flat[i] as string, flat[i + 1] as string];
-    const before = made[name];
-    made[name] = before === undefined ? value : [before, value].flat();
+  const fine = how === 'complete' || how === 'client_gone';
+  const words = fine ? undefined : outcomeWords(moved, place.context.name, deps.maxBodyBytes);
+  if (result.how === 'failed' && words && how !== 'ended')
+    deps.log.warn({ err: result.error, exchangeId: id }, words.message);
+  if (words) sendStatusOnSocket(exchange, words, info);
+  else if (answer && how === 'complete') {
+    const headers = answerHeaders(answer.status, answer.headers, id, true);
+    answerOnSocket(socket, id, answer.status, answer.body.toString('utf8'), headers);
   }
-  return made;
+  return conclude(deps, admitted, moved, words);
 }
 
-/** An answer that is no 101: small, or cut. */
-function readAnswer(answer: IncomingMessage): Promise<Buffer> {
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    const done = (): void => resolve(Buffer.concat(chunks));
-    answer.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > MAX_ANSWER) return answer.destroy();
-      chunks.push(chunk);
-    });
-    answer.on('end', done).on('close', done).on('error', done);
-  });
+function unopened(
+  result: Exclude<Attempt, { how: 'open' }>,
+  why: EndReason | undefined,
+  gone: boolean,
+): Movement['how'] {
+  if (why !== undefined) return 'ended';
+  if (gone) return 'client_gone';
+  if (result.how === 'failed') return 'upstream_failed';
+  return isAnswer(result.status) ? 'complete' : 'declined';
 }
 
 /** Resolves when neither side can move any more, with how it came to that. */
