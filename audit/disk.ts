@@ -4,8 +4,8 @@
 import {
   closeSync,
   constants,
-  fstatSync,
   fdatasync,
+  fstatSync,
   fsync,
   ftruncateSync,
   lstatSync,

@@ -68,21 +68,17 @@ export async function findLine(
   to: number,
   isAfter: (line: Buffer) => boolean,
 ): Promise<number> {
+  // Bisects places, not lines: of each place counts the first line that starts at or after it. `low` is always the
+  // start of a line, and every line before it is not after.
   let low = 0;
   let high = to;
-  // Invariant: every line that starts before `low` is not after; the answer starts at or before `high`.
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    const line = await lineAt(file, middle, low, to);
-    if (!line || line.start >= high) {
-      // The rest of [low, high) is one line.
-      const first = await lineAt(file, low, low, to);
-      return first && first.start < high && isAfter(first.line) ? first.start : high;
-    }
-    if (isAfter(line.line)) high = line.start;
-    else low = line.end;
+    const next = await lineAt(file, middle, low, to);
+    if (!next || isAfter(next.line)) high = middle;
+    else low = next.end;
   }
-  return high;
+  return low;
 }
 
 /** The first line that starts at or after `at`; `low` is known to be the start of a line. */
@@ -91,14 +87,14 @@ async function lineAt(
   at: number,
   low: number,
   to: number,
-): Promise<{ line: Buffer; start: number; end: number } | undefined> {
+): Promise<{ line: Buffer; end: number } | undefined> {
   for (let size = 4096; ; size *= 4) {
     const from = at === low ? at : at - 1;
     const bytes = Buffer.allocUnsafe(Math.min(size, to - from));
     await readFully(file, bytes, bytes.length, from);
     const start = at === low ? 0 : bytes.indexOf(NEWLINE) + 1;
     const end = start === 0 && at !== low ? -1 : bytes.indexOf(NEWLINE, start);
-    if (end >= 0) return { line: bytes.subarray(start, end), start: from + start, end: from + end + 1 };
+    if (end >= 0) return { line: bytes.subarray(start, end), end: from + end + 1 };
     if (bytes.length === to - from) return undefined;
   }
 }

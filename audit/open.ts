@@ -44,6 +44,9 @@ export interface AuditOptions {
 const SEGMENT_BYTES = 32 * 1024 * 1024;
 /** A quiet trail begins a segment a day, so that retention has whole segments to remove. */
 const SEGMENT_MS = 86_400_000;
+/** Before a writer that died is started again, in milliseconds. */
+const SHORTEST_WAIT = 50;
+const LONGEST_WAIT = 5000;
 
 /**
  * Opens the trail and writes `audit.started`. It resolves also where the folder cannot be used now: `health()` says
@@ -64,6 +67,8 @@ export async function openAuditLog(options: AuditOptions): Promise<AuditLog> {
   };
   const ledger = createLedger(onFailure === 'refuse');
   let closed = false;
+  let restart: NodeJS.Timeout | undefined;
+  let wait = SHORTEST_WAIT;
   let ended = (): void => {};
   let worker = startWorker();
   const post = (message: ToWriter): void => worker.postMessage(message);
@@ -89,10 +94,18 @@ export async function openAuditLog(options: AuditOptions): Promise<AuditLog> {
     return started;
   }
 
+  /** A writer that cannot even start is tried again ever more slowly. */
   function died(which: Worker, reason: string): void {
-    if (which !== worker || closed) return;
-    worker = startWorker();
-    sender.disconnected(`the audit writer failed: ${reason}`);
+    if (which !== worker || closed || restart) return;
+    const lost = (): void => sender.disconnected(`the audit writer failed: ${reason}`);
+    lost();
+    restart = setTimeout(() => {
+      restart = undefined;
+      if (closed) return;
+      worker = startWorker();
+      lost();
+    }, wait);
+    wait = Math.min(2 * wait, LONGEST_WAIT);
   }
 
   function receive(message: FromWriter): void {
@@ -103,7 +116,10 @@ export async function openAuditLog(options: AuditOptions): Promise<AuditLog> {
       else log.info({ action: message.action }, message.reason);
     } else if (message.type === 'trouble') log.warn({}, message.message);
     else if (message.type === 'closed') ended();
-    else sender.receive(message);
+    else {
+      if (message.type === 'written') wait = SHORTEST_WAIT;
+      sender.receive(message);
+    }
   }
 
   function sign(request: number, statement: Statement): void {
@@ -130,7 +146,7 @@ export async function openAuditLog(options: AuditOptions): Promise<AuditLog> {
       post({ type: 'close' });
     });
     for (const timer of timers) clearInterval(timer);
-    sender.disconnected('the trail is closed');
+    sender.end('the trail is closed');
     const untold = ledger.take();
     if (untold.length > 0)
       log.error({ gaps: untold }, 'The audit trail was closed with a gap that is not on record');

@@ -22,10 +22,14 @@ export function segmentsOf(dir: string, names: readonly string[]): Segment[] {
     .map((name) => ({ name, path: join(dir, name), firstSeq: Number(name.slice(0, 16)) }));
 }
 
-/** A folder that is not there has no segments. */
+/** For reading: files only, so that a pipe or a link put there holds nobody up. A folder that is missing has none. */
 export async function listSegments(dir: string): Promise<Segment[]> {
   try {
-    return segmentsOf(dir, await readdir(dir));
+    const entries = await readdir(dir, { withFileTypes: true });
+    return segmentsOf(
+      dir,
+      entries.filter((entry) => entry.isFile()).map(({ name }) => name),
+    );
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;

@@ -40,8 +40,10 @@ export interface Sender {
   receive(message: Extract<FromWriter, { type: 'written' | 'synced' | 'failed' | 'unsynced' }>): void;
   /** To be called now and then: notices a disk that does not answer, and tries a failed one. */
   watch(): void;
-  /** Nobody will answer what is under way. */
+  /** The writer is gone: nobody will answer what is under way. */
   disconnected(reason: string): void;
+  /** The trail is closed; what is still under way will not be answered. */
+  end(reason: string): void;
   health(): { ok: boolean; reason?: string };
 }
 
@@ -76,6 +78,8 @@ export function createSender(parts: SenderParts): Sender {
   const givenUp = new Map<number, Sent>();
   let failure: { step: 'write' | 'sync'; reason: string } | undefined;
   let stuck: 'write' | 'sync' | undefined;
+  /** The batch that was unanswered for too long when last looked at. */
+  let suspect: number | undefined;
 
   function stamp(): string {
     const now = parts.now();
@@ -93,7 +97,10 @@ export function createSender(parts: SenderParts): Sender {
   function lost(at: string, reason: string): Promise<void> {
     ledger.dropped(1, at, at, reason);
     metrics.auditFailure();
-    return refuse ? Promise.reject(unavailable(reason)) : Promise.resolve();
+    const answer = settle();
+    if (refuse) answer.reject(unavailable(reason));
+    else answer.resolve();
+    return answer.promise;
   }
 
   function send(batch: Collected): void {
@@ -212,7 +219,10 @@ export function createSender(parts: SenderParts): Sender {
     },
     watch() {
       const [oldest] = sent;
-      if (oldest && performance.now() - oldest.sentAt > parts.patience) {
+      const late = oldest !== undefined && performance.now() - oldest.sentAt > parts.patience;
+      // Looked at twice: after a pause of this thread its answer may lie in the queue.
+      if (late && suspect !== oldest.id) suspect = oldest.id;
+      else if (late) {
         const unwritten = sent.filter(({ isWritten }) => !isWritten);
         stuck = unwritten.length > 0 ? 'write' : 'sync';
         parts.giveUp(nextId);
@@ -225,6 +235,9 @@ export function createSender(parts: SenderParts): Sender {
     disconnected(reason) {
       stuck = undefined;
       givenUp.clear();
+      fail(sent, 'write', reason);
+    },
+    end(reason) {
       if (sent.length > 0) fail(sent, 'write', reason);
     },
     health: () => (failure ? { ok: false, reason: failure.reason } : { ok: true }),

@@ -21,16 +21,19 @@ import { blocksForward } from './lines.ts';
 import { GENESIS, readLink, type Tail } from './seal.ts';
 import { listSegments } from './segments.ts';
 
-export type BreakKind =
-  | 'changed'
-  | 'removed'
-  | 'added'
-  | 'moved'
-  | 'torn'
-  | 'missing_segment'
-  | 'tail_cut'
-  | 'rewritten'
-  | 'bad_checkpoint';
+export const BREAK_KINDS = [
+  'changed',
+  'removed',
+  'added',
+  'moved',
+  'torn',
+  'missing_segment',
+  'tail_cut',
+  'rewritten',
+  'bad_checkpoint',
+] as const;
+
+export type BreakKind = (typeof BREAK_KINDS)[number];
 
 export interface Break {
   readonly kind: BreakKind;

@@ -118,7 +118,7 @@ test.each(['refuse', 'continue'] as const)(
   async (onFailure) => {
     const dir = folder();
     const disk = faultyDisk();
-    const log = await open(dir, { diskModule: disk.module, onFailure, patience: 200, probeEvery: 20 });
+    const log = await open(dir, { diskModule: disk.module, onFailure, patience: 1000, probeEvery: 20 });
     disk.set({ hang: 'write' });
     const stuck = log.append(event('stuck'), 'durable').catch((error: unknown) => error);
     await disk.hanging();
@@ -154,7 +154,7 @@ test.each(['refuse', 'continue'] as const)(
 test('an fsync that hangs stops what has to be durable, and only that', async () => {
   const dir = folder();
   const disk = faultyDisk();
-  const log = await open(dir, { diskModule: disk.module, patience: 200, probeEvery: 20 });
+  const log = await open(dir, { diskModule: disk.module, patience: 1000, probeEvery: 20 });
   disk.set({ hang: 'sync' });
   const written = log.append(event('read'), 'written');
   await expect(log.append(event('push'), 'durable')).rejects.toMatchObject(UNAVAILABLE);
@@ -237,6 +237,7 @@ test.each(Object.entries(DISTURBANCES))(
     expect(gap).toMatchObject({ seq: 5, action: 'audit.gap', gap: { cause: 'file_replaced', lastSeq: 4 } });
     expect(next).toMatchObject({ seq: 6, sessionId: 'sess_4' });
     await log.close();
+    expect((await verifyAudit(dir)).ok).toBe(false);
     // With the lost file put back, the chain is whole: nothing was numbered twice.
     rmSync(path, { recursive: true, force: true });
     writeFileSync(path, kept);
