@@ -29,7 +29,7 @@ export function explain(
   const posts = /\/(git-(?:upload|receive)-pack)(?:\?|$)/.exec(target)?.[1];
   const method = input.method ?? (posts ? 'POST' : 'GET');
   const contentType = posts && `application/x-${posts}-request`;
-  const request: { [field: string]: unknown } = { method, target };
+  const request: { [field: string]: unknown } = { method };
   const deny = (code: Reason, rule: string, reason: string): Explanation => ({
     decision: 'deny',
     code,

@@ -37,7 +37,6 @@ describe('explain git', () => {
       reason: 'asks https://github.com/acme/tool.git/info/refs?service=git-upload-pack',
       request: {
         method: 'GET',
-        target: '/ACME/Tool.git/info/refs?service=git-upload-pack',
         repo: 'acme/tool',
         service: 'git-upload-pack',
         host: 'github.com',

@@ -309,6 +309,54 @@ describe('a push that is not what it seems', () => {
   });
 });
 
+describe('a client that asks before it sends its body', () => {
+  const head = ['Transfer-Encoding: chunked', 'Expect: 100-continue', pushType];
+
+  test('is told no, and never to go on', async () => {
+    const answer = await send('POST /acme/tool.git/git-receive-pack', { headers: head, session: reader });
+    untouched(answer, 403, 'push_not_allowed', 'git.push_denied');
+    expect(answer.text).not.toContain('100 Continue');
+  });
+
+  test('is told to go on once its session may push, and its refs are judged all the same', async () => {
+    const refused = commands(`${zero} ${one} refs/heads/main`);
+    const body = `${refused.length.toString(16)}\r\n${refused.toString('latin1')}\r\n0\r\n\r\n`;
+    const answer = await send('POST /acme/tool.git/git-receive-pack', {
+      headers: head,
+      body: Buffer.from(body, 'latin1'),
+    });
+    expect(answer.text).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /);
+    expect(answer.text).toContain('ref_not_allowed');
+    expect(upstream.received()).toBe('');
+  });
+});
+
+test('a push whose commands do not come is let go', async () => {
+  const hasty = await startGitGuard({
+    upstreams: [{ url: upstream.origin }],
+    token: FORGE_TOKEN,
+    patience: { commandsMs: 100 },
+  });
+  const session = await hasty.issue({ permissions: ['contents:write'] });
+  const lines = [
+    'POST /acme/tool.git/git-receive-pack HTTP/1.1',
+    `Host: 127.0.0.1:${hasty.port}`,
+    `Authorization: ${basicOf(session)}`,
+    pushType,
+    'Transfer-Encoding: chunked',
+  ];
+  const answer = await rawExchange(
+    hasty.port,
+    hasty.certs.ca,
+    `${lines.join('\r\n')}\r\n\r\n4\r\n00ab\r\n`,
+    10_000,
+  );
+  expect(answer.text).toBe('');
+  expect(upstream.received()).toBe('');
+  expect((await hasty.sessions.get(session.sessionId))?.counters.requests).toBe(1);
+  await hasty.close();
+});
+
 describe('what the sandbox sends along', () => {
   test('its own credentials, cookies, forwarding headers and Connection-listed names are dropped', async () => {
     const hostile = [

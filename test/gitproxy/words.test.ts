@@ -233,6 +233,51 @@ describe('the audit trail cannot be written', () => {
   });
 });
 
+describe('what is counted', () => {
+  const counted = async (what: () => Promise<unknown>): Promise<string[]> => {
+    guard.counted.length = 0;
+    await what();
+    return [...guard.counted];
+  };
+  const ended = ['upstream', 'bytes down some'];
+
+  test('a fetch', async () => {
+    expect(
+      await counted(() => git(['-c', 'protocol.version=0', 'ls-remote', `${guard.url}/acme/tool`])),
+    ).toEqual([
+      // git asks without a credential first
+      ...['denial unauthenticated', 'request denied'],
+      ...['stream request', 'end request', 'request allowed', ...ended],
+    ]);
+  });
+
+  test('a refusal, by its code', async () => {
+    expect((await counted(() => lsRemote('other/tool'))).slice(2)).toEqual([
+      'denial repo_not_allowed',
+      'request denied',
+    ]);
+  });
+
+  test('a failure of the upstream', async () => {
+    instead = (_req, res) => {
+      res.writeHead(500).end();
+      return true;
+    };
+    const seen = await counted(() => lsRemote('acme/tool'));
+    expect(seen).toContain('request upstream_failed');
+    expect(seen).not.toContain('denial upstream_unreachable');
+  });
+
+  test('and kept with the session', async () => {
+    const other = await guard.issue();
+    await sandboxOf(guard, other)(['ls-remote', `${guard.url}/acme/tool`]);
+    await sandboxOf(guard, other)(['ls-remote', `${guard.url}/other/tool`]);
+    const counters = (await guard.sessions.get(other.sessionId))?.counters;
+    expect(counters).toMatchObject({ requests: 3, denied: 1 });
+    expect(counters?.bytesDown).toBeGreaterThan(100);
+  });
+});
+
 test('LFS is refused in its own format, once the session is known', async () => {
   const ask = async (authorization?: string) => {
     const { request } = await import('node:https');

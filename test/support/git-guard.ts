@@ -4,7 +4,7 @@
 import { systemClock } from '../../common/clock.ts';
 import { Credential } from '../../common/credential.ts';
 import type { Log } from '../../common/log.ts';
-import { noMetrics } from '../../common/metrics.ts';
+import { type Metrics, noMetrics } from '../../common/metrics.ts';
 import { createRedactor } from '../../common/redact.ts';
 import type { Patience } from '../../gitproxy/flow.ts';
 import { createGitGuard, type GitGuardConfig, type RunningGitGuard } from '../../gitproxy/guard.ts';
@@ -25,6 +25,8 @@ export interface TestGuard {
   readonly certs: TestCertificates;
   readonly port: number;
   readonly url: string;
+  /** What was counted, as `request allowed`, `denial repo_not_allowed`, `stream fetch`, in order. */
+  readonly counted: string[];
   /** Every line that was logged, as JSON. */
   readonly logged: string[];
   /** Of the first upstream; `contents:read` on everything of `acme` where nothing else is said. */
@@ -70,6 +72,19 @@ export async function startGitGuard(options: TestGuardOptions): Promise<TestGuar
     redactor: createRedactor(),
     settings: { ttl: 900_000, maxTtl: 3_600_000, recheck: 5_000, maxConcurrent: options.maxConcurrent ?? 64 },
   });
+  const counted: string[] = [];
+  const metrics: Metrics = {
+    ...noMetrics,
+    request: (_guard, result) => void counted.push(`request ${result}`),
+    denial: (_guard, code) => void counted.push(`denial ${code}`),
+    bytes: (_guard, direction, count) =>
+      void counted.push(`bytes ${direction} ${count > 0 ? 'some' : 'none'}`),
+    upstream: () => void counted.push('upstream'),
+    stream(_guard, kind) {
+      counted.push(`stream ${kind}`);
+      return () => void counted.push(`end ${kind}`);
+    },
+  };
   const audit = memoryAudit();
   const certs = testCertificates();
   const guard = createGitGuard(
@@ -83,6 +98,7 @@ export async function startGitGuard(options: TestGuardOptions): Promise<TestGuar
       clock,
       tls: tlsOf(certs),
       log,
+      metrics,
       ...(options.patience ? { patience: options.patience } : {}),
       ...(options.listener ? { listener: options.listener } : {}),
     },
@@ -95,6 +111,7 @@ export async function startGitGuard(options: TestGuardOptions): Promise<TestGuar
     certs,
     port,
     url: `https://127.0.0.1:${port}`,
+    counted,
     logged,
     issue: (...credentials) =>
       guard.issue({
