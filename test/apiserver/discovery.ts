@@ -121,7 +121,7 @@ export function resourceList(registry: Registry, group: string, version: string)
   const types = registry.types().filter((type) => type.group === group && type.version === version);
   return {
     kind: 'APIResourceList',
-    apiVersion: 'v1',
+    ...(group ? { apiVersion: 'v1' } : {}), // the core one is without, in the real server too
     groupVersion: apiVersion({ group, version }),
     resources: types.flatMap((type) => [
       {

@@ -291,6 +291,12 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     });
   };
   for (const body of initialObjects(options.namespaces ?? [])) createFrom(body);
+  // As after a cluster's first moments: the controllers have filled the namespaces.
+  const configMaps = { group: '', resource: 'configmaps' };
+  const filled = (namespace: KObject): boolean =>
+    world.store.get(configMaps, namespace.metadata.name, 'kube-root-ca.crt') !== undefined;
+  while (!world.store.list({ group: '', resource: 'namespaces' }).every(filled))
+    await new Promise((resolve) => setTimeout(resolve, 2));
   for (const body of options.objects ?? []) createFrom(body);
 
   const podOf = (namespace: string, name: string): KObject => {

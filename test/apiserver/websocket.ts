@@ -104,6 +104,7 @@ export function serveWebSocket(socket: Duplex, head: Buffer, handlers: Handlers)
   let fragments: Buffer[] = [];
   let over = false;
   let paused = false;
+  let closing = false;
 
   const finish = (): void => {
     if (over) return;
@@ -116,7 +117,9 @@ export function serveWebSocket(socket: Duplex, head: Buffer, handlers: Handlers)
   };
   const take = (frame: Frame): void => {
     if (frame.opcode === 8) {
-      if (!socket.writableEnded) socket.end(encodeFrame(8, frame.payload.subarray(0, 2)));
+      // A close is answered once; the answer to ours needs none.
+      if (!socket.writableEnded)
+        socket.end(closing ? undefined : encodeFrame(8, frame.payload.subarray(0, 2)));
       finish();
     } else if (frame.opcode === 9) socket.write(encodeFrame(10, frame.payload));
     else if (frame.opcode <= 2) {
@@ -158,7 +161,8 @@ export function serveWebSocket(socket: Duplex, head: Buffer, handlers: Handlers)
       else socket.write(encodeFrame(2, data), sent);
     },
     close(code, reason = '') {
-      if (over || socket.writableEnded) return;
+      if (over || closing || socket.writableEnded) return;
+      closing = true;
       const payload = Buffer.alloc(2 + Buffer.byteLength(reason));
       payload.writeUInt16BE(code);
       payload.write(reason, 2);
