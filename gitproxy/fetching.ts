@@ -14,6 +14,7 @@ import {
   knownOf,
   note,
   openCredential,
+  recordedCode,
   resultOf,
   upstreamOf,
 } from './flow.ts';
@@ -72,7 +73,10 @@ export async function serveFetch(deps: FlowDeps, admitted: Admitted): Promise<vo
 
   const failed = outcome.how !== 'complete';
   const words = failed && outcome.how !== 'client_gone' ? wordsOf(admitted, outcome) : undefined;
-  const about = { ...movement(outcome, admitted.startedAt), ...(words ? { code: words.code } : {}) };
+  const about = {
+    ...movement(outcome, admitted.startedAt),
+    ...(words ? { code: recordedCode(words, outcome.why) } : {}),
+  };
   const recorded = note(
     deps,
     event(knownOf(admitted), 'git.fetch_result', failed ? 'error' : 'allow', about),

@@ -8,6 +8,7 @@ import type { Credential } from '../common/credential.ts';
 import { PosternError } from '../common/errors.ts';
 import type { Log } from '../common/log.ts';
 import type { Metrics, RequestResult } from '../common/metrics.ts';
+import type { Reason } from '../common/reason.ts';
 import type { Forwarding, Outcome } from '../relay/forward.ts';
 import type { Exchange } from '../relay/listener.ts';
 import type { Upstreams, UpstreamTarget } from '../relay/upstreams.ts';
@@ -118,6 +119,12 @@ export function endedWords(why: EndReason | undefined): Words {
   return { code: 'unauthenticated', message: 'the session has ended' };
 }
 
+/** For the record, which says more than the sandbox is told. */
+export function recordedCode(words: Words, why: EndReason | undefined): Reason {
+  if (why === 'revoked') return 'session_revoked';
+  return why === 'grant_removed' ? 'repo_not_allowed' : words.code;
+}
+
 /** A record that nothing waits for; its failure is counted by the log itself. */
 export async function note(deps: Pick<FlowDeps, 'audit' | 'log'>, what: AuditEvent): Promise<void> {
   try {
@@ -160,7 +167,7 @@ export async function giveUp(deps: FlowDeps, admitted: Admitted, error: unknown)
   const words = why === undefined ? wordsOf(error) : endedWords(why);
   if (words.code === 'guard_unavailable' && why === undefined)
     deps.log.error({ err: error, exchangeId: admitted.exchange.id }, 'a request could not be served');
-  const about = { code: words.code, reason: words.message };
+  const about = { code: recordedCode(words, why), reason: words.message };
   await note(deps, event(knownOf(admitted), 'git.rejected', 'error', about));
   deps.metrics.denial('git', words.code);
   conclude(deps, admitted, 'denied', NOTHING_MOVED);

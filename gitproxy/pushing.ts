@@ -18,6 +18,7 @@ import {
   NOTHING_MOVED,
   note,
   openCredential,
+  recordedCode,
   resultOf,
   upstreamOf,
 } from './flow.ts';
@@ -106,7 +107,11 @@ async function carry(
     if (reported) return reported;
     return failed && !settled ? { ok: false, reason: `${failed.code}: ${failed.message}` } : undefined;
   });
-  const about = { refs, ...movement(outcome, admitted.startedAt), ...(failed ? { code: failed.code } : {}) };
+  const about = {
+    refs,
+    ...movement(outcome, admitted.startedAt),
+    ...(failed ? { code: recordedCode(failed, outcome.why) } : {}),
+  };
   const unpack = report.unpackError();
   const records: Promise<void>[] = [];
   if (failed && outcome.how === 'over_limit') {

@@ -128,6 +128,7 @@ describe('a push is cut', () => {
     expect(await refsOf(outside, bare)).toBe('');
     expect(guard.audit.of('git.push_result').at(-1)).toMatchObject({
       decision: 'error',
+      code: 'session_revoked',
       reason: 'the session ended (revoked)',
       refs: [{ result: 'ng' }],
     });
