@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createKubectl } from '../kube-suite/kubectl.ts';
 import { type ApiClient, createClient } from './client.ts';
-import type { KubeconfigOptions } from './kubeconfig.ts';
+import type { KubeconfigOptions } from './cluster/kubeconfig.ts';
+import { at, text } from './objects/values.ts';
 import { type ApiServer, startApiServer } from './server.ts';
-import { at, text } from './values.ts';
 
 let server: ApiServer;
 let api: ApiClient;

@@ -2,8 +2,8 @@
 
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
+import { isObject, type JsonObject } from './objects/values.ts';
 import type { ApiServer } from './server.ts';
-import { isObject, type JsonObject } from './values.ts';
 
 export interface Answer {
   status: number;

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, type ApiRequest, createClient } from './client.ts';
+import { arr, at, type JsonObject, obj, objects, text } from './objects/values.ts';
 import { type ApiServer, startApiServer } from './server.ts';
-import { arr, at, type JsonObject, obj, objects, text } from './values.ts';
 
 let server: ApiServer;
 let api: ApiClient;

@@ -2,12 +2,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createClient, events, take } from './client.ts';
-import { decodeProtobuf, encodeProtobuf } from './protobuf.ts';
+import { decodeProtobuf, encodeProtobuf } from './encodings/protobuf.ts';
+import { bytesField, fieldsOf } from './encodings/wire.ts';
+import { createRegistry } from './kinds/resources.ts';
+import { arr, isObject, type Json, type JsonObject, obj, objects, text } from './objects/values.ts';
 import { recording } from './recordings.ts';
-import { createRegistry } from './resources.ts';
 import { type ApiServer, startApiServer } from './server.ts';
-import { arr, isObject, type Json, type JsonObject, obj, objects, text } from './values.ts';
-import { bytesField, fieldsOf } from './wire.ts';
 
 let server: ApiServer;
 let api: ApiClient;

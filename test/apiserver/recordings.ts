@@ -1,8 +1,8 @@
 // The recorded answers of the real server, read from the fixtures.
 
 import { readFileSync } from 'node:fs';
-import type { RequestInfo } from './request-info.ts';
-import type { JsonObject } from './values.ts';
+import type { JsonObject } from './objects/values.ts';
+import type { RequestInfo } from './request/request-info.ts';
 
 const folder = new URL('../fixtures/kube/', import.meta.url);
 

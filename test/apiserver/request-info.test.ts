@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiClient, createClient } from './client.ts';
 import { recordedRequests } from './recordings.ts';
-import { requestInfo } from './request-info.ts';
+import { requestInfo } from './request/request-info.ts';
+import { readTarget } from './request/target.ts';
 import { type ApiServer, startApiServer } from './server.ts';
-import { readTarget } from './target.ts';
 
 let server: ApiServer;
 let api: ApiClient;

@@ -7,9 +7,9 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { recording } from './recordings.ts';
 import { type ApiServer, startApiServer } from './server.ts';
-import { DICTIONARY } from './spdy-dictionary.ts';
-import { decodeFrame, encodeFrame, type Frame, headerCodec } from './spdy-frames.ts';
-import * as websocket from './websocket.ts';
+import { DICTIONARY } from './streams/spdy-dictionary.ts';
+import { decodeFrame, encodeFrame, type Frame, headerCodec } from './streams/spdy-frames.ts';
+import * as websocket from './streams/websocket.ts';
 
 let server: ApiServer;
 

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiClient, createClient, events, take } from './client.ts';
+import { failure } from './objects/status.ts';
+import { at, type JsonObject, obj, objects } from './objects/values.ts';
 import { type ApiServer, startApiServer } from './server.ts';
-import { failure } from './status.ts';
-import { at, type JsonObject, obj, objects } from './values.ts';
 
 let server: ApiServer;
 let api: ApiClient;
