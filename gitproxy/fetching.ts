@@ -7,6 +7,7 @@ import { forward, type Outcome } from '../relay/forward.ts';
 import { createAdvertisementFilter } from './advertisement.ts';
 import {
   type Admitted,
+  checkNotEnded,
   conclude,
   endedWords,
   type FlowDeps,
@@ -43,9 +44,9 @@ export async function serveFetch(deps: FlowDeps, admitted: Admitted): Promise<vo
     upstream = upstreamOf(deps, admitted);
     const recorded = deps.audit.append(event(knownOf(admitted), 'git.fetch', 'allow', {}), 'written');
     [credential] = await Promise.all([openCredential(admitted), recorded]);
-    if (ending.why() !== undefined) throw new Error('the session has ended');
+    checkNotEnded(admitted);
   } catch (error) {
-    return sendRefusal(exchange, await giveUp(deps, admitted, error));
+    return sendRefusal(exchange, await giveUp(deps, admitted, error, 'git.fetch_result'));
   }
 
   const stopCounting = deps.metrics.stream('git', route.kind === 'exchange' ? 'fetch' : 'request');

@@ -2,7 +2,7 @@
 // concluded. Every admitted request is concluded exactly once, whatever became of it: counters, metrics, the session.
 
 import type { Dispatcher } from 'undici';
-import type { AuditEvent } from '../audit/event.ts';
+import type { Action, AuditEvent } from '../audit/event.ts';
 import type { AuditLog } from '../audit/log.ts';
 import type { Credential } from '../common/credential.ts';
 import { PosternError } from '../common/errors.ts';
@@ -93,11 +93,17 @@ export function upstreamOf(deps: FlowDeps, { grant }: Admitted): Dispatcher {
   return deps.upstreams.to(deps.target(grant.upstream));
 }
 
-/** Opens the credential; the session may have ended while that took. @throws PosternError, see `wordsOf` */
-export async function openCredential({ live, grant, ending }: Admitted): Promise<Credential> {
-  const credential = await live.credential(grant.credentialId);
+/** @throws PosternError, see `wordsOf` */
+export function openCredential({ live, grant }: Admitted): Promise<Credential> {
+  return live.credential(grant.credentialId);
+}
+
+/**
+ * The last step before the credential is spent, with nothing awaited between it and that: an end that came while the
+ * record was written or the credential opened has nothing to cut, and must not be overtaken.
+ */
+export function checkNotEnded({ ending }: Admitted): void {
   if (ending.why() !== undefined) throw new PosternError('gone', 'the session has ended');
-  return credential;
 }
 
 /** What went wrong on our side, for the sandbox: no more than it needs to know. */
@@ -161,14 +167,22 @@ export function conclude(
   });
 }
 
-/** An admitted request that cannot be served after all: recorded, counted; the caller answers with the words. */
-export async function giveUp(deps: FlowDeps, admitted: Admitted, error: unknown): Promise<Words> {
+/**
+ * An admitted request that cannot be served after all: counted, and recorded as `action`; the caller answers with the
+ * words.
+ */
+export async function giveUp(
+  deps: FlowDeps,
+  admitted: Admitted,
+  error: unknown,
+  action: Action = 'git.rejected',
+): Promise<Words> {
   const why = admitted.ending.why();
   const words = why === undefined ? wordsOf(error) : endedWords(why);
   if (words.code === 'guard_unavailable' && why === undefined)
     deps.log.error({ err: error, exchangeId: admitted.exchange.id }, 'a request could not be served');
   const about = { code: recordedCode(words, why), reason: words.message };
-  await note(deps, event(knownOf(admitted), 'git.rejected', 'error', about));
+  await note(deps, event(knownOf(admitted), action, 'error', about));
   deps.metrics.denial('git', words.code);
   conclude(deps, admitted, 'denied', NOTHING_MOVED);
   return words;

@@ -10,6 +10,7 @@ import { forward, type Outcome } from '../relay/forward.ts';
 import { type CommandsRead, readCommands } from './commands.ts';
 import {
   type Admitted,
+  checkNotEnded,
   conclude,
   endedWords,
   type FlowDeps,
@@ -58,8 +59,9 @@ export async function servePush(deps: FlowDeps, admitted: Admitted): Promise<voi
     upstream = upstreamOf(deps, admitted);
     await deps.audit.append(event(knownOf(admitted), 'git.push_allowed', 'allow', { refs }), 'durable');
     credential = await openCredential(admitted);
+    checkNotEnded(admitted);
   } catch (error) {
-    const words = await giveUp(deps, admitted, error);
+    const words = await giveUp(deps, admitted, error, 'git.push_result');
     return answerReport(admitted, head, words, reasonForAll(head, words));
   }
   await carry(deps, admitted, head, chunks, { upstream, credential });
@@ -100,13 +102,13 @@ async function carry(
   const outcome = await under.done;
   stopCounting();
 
-  const failed = outcome.how === 'complete' ? undefined : failureWords(deps, admitted, outcome);
-  const settled = outcome.sent === 'body' || outcome.how === 'complete';
-  const refs = refRecords(head.commands, ({ ref }) => {
-    const reported = report.results.get(ref);
-    if (reported) return reported;
-    return failed && !settled ? { ok: false, reason: `${failed.code}: ${failed.message}` } : undefined;
-  });
+  const whole = outcome.how === 'complete';
+  const failed = whole || outcome.how === 'client_gone' ? undefined : failureWords(deps, admitted, outcome);
+  const told =
+    failed && outcome.sent !== 'body'
+      ? { ok: false, reason: `${failed.code}: ${failed.message}` }
+      : undefined;
+  const refs = refRecords(head.commands, ({ ref }) => report.results.get(ref) ?? told);
   const about = {
     refs,
     ...movement(outcome, admitted.startedAt),
@@ -118,11 +120,11 @@ async function carry(
     records.push(note(deps, event(knownOf(admitted), 'git.push_denied', 'deny', about)));
     deps.metrics.denial('git', failed.code);
   }
-  const decision = failed ? 'error' : 'allow';
+  const decision = whole ? 'allow' : 'error';
   const more = unpack === undefined ? {} : { reason: `the upstream could not unpack: ${unpack}` };
   records.push(note(deps, event(knownOf(admitted), 'git.push_result', decision, { ...about, ...more })));
   conclude(deps, admitted, resultOf(outcome), outcome);
-  if (failed && outcome.sent === 'nothing' && outcome.how !== 'client_gone')
+  if (failed && outcome.sent === 'nothing')
     await answerReport(admitted, head, failed, reasonForAll(head, failed));
   await Promise.all(records);
 }

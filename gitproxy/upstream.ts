@@ -126,7 +126,7 @@ export function upstreamFailure(route: GitRoute, upstream: string, outcome: Outc
       `the answer of ${upstream} held the credential in custody; it is withheld`,
     );
   if (outcome.how === 'idle')
-    return failure(502, 'upstream_unreachable', `${upstream} has not answered in time`);
+    return failure(502, 'upstream_unreachable', `nothing has moved between you and ${upstream} for too long`);
   const status = outcome.status;
   if (status === undefined) return failure(502, 'upstream_unreachable', `${upstream} could not be reached`);
   if (status >= 300 && status < 400)

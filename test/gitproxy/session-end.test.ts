@@ -158,6 +158,39 @@ describe('a push is cut', () => {
   });
 });
 
+test('an end that comes while the record is written is not overtaken: the forge is never asked', async () => {
+  const fetching = await guard.issue();
+  const pushing = await guard.issue({ permissions: ['contents:write'] });
+  const revoked: Promise<unknown>[] = [];
+  const seen = new Set<string>();
+  guard.audit.watch(({ action, sessionId }) => {
+    const mine = sessionId === fetching.sessionId || sessionId === pushing.sessionId;
+    if (!mine || (action !== 'git.fetch' && action !== 'git.push_allowed')) return;
+    seen.add(action);
+    revoked.push(guard.sessions.revoke(sessionId, 'test'));
+  });
+  const request = (line: string, session: typeof fetching, ...more: string[]) =>
+    [line, `Host: 127.0.0.1:${guard.port}`, `Authorization: ${basicOf(session)}`, ...more, '', ''].join(
+      '\r\n',
+    );
+  const advert = 'GET /acme/tool/info/refs?service=git-upload-pack HTTP/1.1';
+  const fetched = await rawExchange(guard.port, guard.certs.ca, request(advert, fetching));
+  const command = `${pktLine(`${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/x\0report-status`).toString('latin1')}0000`;
+  const type = 'Content-Type: application/x-git-receive-pack-request';
+  const push = request(
+    'POST /acme/tool/git-receive-pack HTTP/1.1',
+    pushing,
+    type,
+    `Content-Length: ${command.length}`,
+  );
+  const pushed = await rawExchange(guard.port, guard.certs.ca, Buffer.from(push + command, 'latin1'));
+  await Promise.all(revoked);
+  expect([...seen]).toEqual(['git.fetch', 'git.push_allowed']);
+  expect(fetched.status).toBe(401);
+  expect(pushed.body).toContain('ng refs/heads/x unauthenticated: the session has ended');
+  expect(forge.requests).toEqual([]);
+});
+
 test('a session does no more at once than it may, and another is not stopped by that', async () => {
   const session = await guard.issue();
   const clones = await Promise.all([1, 2, 3].map(() => cloning(session)));
@@ -191,6 +224,36 @@ test('a client that leaves takes the request at the forge with it', async () => 
   socket.destroy();
   await waitFor('the forge to be let go', () => closed);
   await waitFor('the record', () => guard.audit.of('git.fetch_result').at(-1)?.reason === 'the client left');
+});
+
+test('a client that leaves in the middle of a push is no failure of the forge', async () => {
+  const session = await guard.issue({ permissions: ['contents:write'] });
+  const socket = await rawConnect(guard.port, guard.certs.ca);
+  const command = Buffer.concat([
+    pktLine(`${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/x\0report-status`),
+    FLUSH_PKT,
+    Buffer.from('PACK'),
+  ]);
+  const head = [
+    'POST /acme/tool.git/git-receive-pack HTTP/1.1',
+    `Host: 127.0.0.1:${guard.port}`,
+    `Authorization: ${basicOf(session)}`,
+    'Content-Type: application/x-git-receive-pack-request',
+    'Content-Length: 100000',
+  ];
+  socket.write(`${head.join('\r\n')}\r\n\r\n`);
+  socket.write(command);
+  await waitFor('the push at the forge', () => forge.requests.some(({ bytes }) => bytes >= command.length));
+  socket.destroy();
+  const result = () => guard.audit.of('git.push_result').find((one) => one.sessionId === session.sessionId);
+  await waitFor('the record', () => result() !== undefined);
+  expect(result()).toMatchObject({
+    decision: 'error',
+    reason: 'the client left',
+    refs: [{ ref: 'refs/heads/x' }],
+  });
+  expect(result()?.code).toBeUndefined();
+  expect(result()?.refs?.[0]?.result).toBeUndefined();
 });
 
 test('a guard that closes cuts what does not end in its time, and answers no more', async () => {
