@@ -160,6 +160,9 @@ describe('a push is cut', () => {
 
 test('an end that comes while the record is written is not overtaken: the forge is never asked', async () => {
   const fetching = await guard.issue();
+  // Its credential is open already: nothing but the record is waited for.
+  await sandboxOf(guard, fetching).ok(['ls-remote', `${guard.url}/acme/tool`]);
+  forge.requests.length = 0;
   const pushing = await guard.issue({ permissions: ['contents:write'] });
   const revoked: Promise<unknown>[] = [];
   const seen = new Set<string>();
