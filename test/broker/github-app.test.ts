@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createContext } from '../../broker/context.ts';
 import { githubApi } from '../../broker/github-app/api.ts';
 import { appJwt, BACKDATE, LIFETIME } from '../../broker/github-app/jwt.ts';
 import { forgeOf, parseApp } from '../../broker/github-app/payload.ts';
@@ -393,6 +394,16 @@ describe('the end of a token', () => {
       await bench.broker.leases.release(second.id, HUB);
       expect(bench.github.alive()).toEqual([]);
     }
+  });
+
+  it('is held only by who was given the token of now', async () => {
+    const { bench, made: granted } = await withApp();
+    await lease(bench);
+    const { appTokens } = createContext(bench.deps);
+    const row = await bench.store.get('app_tokens', granted.id);
+    expect(await appTokens.hold(new Map([[granted.id, String(row?.body.tokenId)]]))).toHaveLength(1);
+    expect(await appTokens.hold(new Map([[granted.id, 'ght_of_before']]))).toBeUndefined();
+    expect(await appTokens.hold(new Map([['grant_x', 'ght_x']]))).toBeUndefined();
   });
 
   it('comes for a token that was minted for a lease that never came to be', async () => {

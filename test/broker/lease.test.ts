@@ -46,6 +46,7 @@ describe('a lease', () => {
       X1: 'project:/srv/app-staging',
       X2: 'executor:edge-02',
       X3: 'label:region=eu,gpu=true',
+      X4: 'label:region=eu,zone=1',
     };
     for (const [name, subject] of Object.entries(subjects)) {
       await mint(bench, name, 'env', `${name}=value-of-${name}`);
@@ -265,6 +266,18 @@ describe('the sessions of a lease', () => {
       bench.guards[guard] = 'on';
       expect((await lease(bench)).materials).toHaveLength(3);
     }
+  });
+
+  it('fail the lease also where the guard goes down while it is made', async () => {
+    const bench = await openBench();
+    await mint(bench, 'pat', 'github_pat', PAT);
+    await grant(bench, 'pat', 'any', { repos: ['*'] });
+    const { gitGuard } = bench.deps;
+    let reads = 0;
+    Object.defineProperty(bench.deps, 'gitGuard', { get: () => (reads++ === 0 ? gitGuard : 'down') });
+    await expect(lease(bench)).rejects.toMatchObject({ code: 'guard_unavailable' });
+    expect(reads).toBeGreaterThan(1);
+    expect(await bench.broker.leases.list()).toEqual([]);
   });
 
   it('fail the lease where the guard breaks while it issues, and leave nothing behind', async () => {

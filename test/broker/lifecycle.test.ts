@@ -371,6 +371,25 @@ describe('the end of a lease', () => {
     expect(bench.audit.of('secret.release')).toMatchObject([{ leaseId: made.id, actor: 'hub' }]);
   });
 
+  it('released and killed on the way: the sessions are over before the lease is forgotten', async () => {
+    const bench = await openBench({
+      through: (store) => ({
+        ...store,
+        get: (set, id) => store.get(set, id),
+        list: (set, query) => store.list(set, query),
+        commit: (writes) =>
+          writes.some((write) => write.op === 'delete' && write.set === 'leases')
+            ? new Promise(() => {})
+            : store.commit(writes),
+      }),
+    });
+    await sandbox(bench);
+    const made = await lease(bench);
+    void bench.broker.leases.release(made.id, HUB);
+    await expect.poll(() => bench.sessions.liveCount('git') + bench.sessions.liveCount('kube')).toBe(0);
+    expect(await bench.broker.leases.list()).toHaveLength(1); // the next release, or the sweep, finds it
+  });
+
   it('not renewed: it ends at its time, and the sweep collects it', async () => {
     const bench = await openBench();
     await sandbox(bench);

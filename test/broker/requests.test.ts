@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type Caller, couldBeSamePerson } from '../../broker/caller.ts';
 import { type AccessRequest, contentHash } from '../../broker/requests/request.ts';
-import { checkJustification, delegatedTtl, MAX_JUSTIFICATION } from '../../broker/requests/rules.ts';
+import {
+  checkJustification,
+  delegatedTtl,
+  MAX_JUSTIFICATION,
+  mustBePending,
+} from '../../broker/requests/rules.ts';
 import {
   ADMIN,
   ALICE,
@@ -333,6 +338,12 @@ describe('the deadline of a request', () => {
       { requestId: request.id, actor: 'postern' },
     ]);
     expect(await bench.broker.grants.list({}, ADMIN)).toEqual([]);
+  });
+
+  it('counts by the clock and not by what is written', () => {
+    const request = { id: 'req_1', state: 'pending', expiresAt: 1000 } as AccessRequest;
+    expect(() => mustBePending(request, 999)).not.toThrow();
+    expect(() => mustBePending(request, 1000)).toThrow(expect.objectContaining({ code: 'request_expired' }));
   });
 
   it('is swept, one record each, and does not touch the access time of a grant', async () => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { checkName } from '../../broker/name.ts';
 import { safeRef } from '../../broker/safe-ref.ts';
 import {
@@ -206,6 +206,21 @@ describe('what is in use', () => {
       OPERATOR,
     );
     expect(bench.redactor.text('he said another+value twice')).not.toContain('another+value');
+  });
+});
+
+describe('an opened payload', () => {
+  it('is zeroed when it was used, also where it could not be', async () => {
+    const bench = await openBench();
+    await mint(bench, 'vars', 'env', 'A=1');
+    await mint(bench, 'registry', 'registry', { auths: { 'ghcr.io': { auth: 'YTpi' } } });
+    await grant(bench, 'vars', 'any');
+    await grant(bench, 'registry', 'any', { registries: ['quay.io'] });
+    const opened = vi.spyOn(bench.keyring, 'open');
+    await lease(bench);
+    expect(opened.mock.results).toHaveLength(2);
+    for (const { value } of opened.mock.results)
+      expect((value as Buffer).every((byte) => byte === 0)).toBe(true);
   });
 });
 
