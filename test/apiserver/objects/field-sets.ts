@@ -47,6 +47,8 @@ export function fieldsOf(object: JsonObject, model: Model): FieldSet {
     } else if (path.length > 0) set.add(path.join(SEPARATOR));
   };
   walk(object, { type: 'model', model }, []);
+  // An object without fields, or with none but the server's, owns nothing.
+  set.delete('');
   set.delete('f:metadata');
   return set;
 }
