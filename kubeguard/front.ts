@@ -21,6 +21,8 @@ export interface Front {
 
 /** For a message that has begun to end, for last words to leave, and for the client to close. */
 const LINGER_MS = 1_000;
+/** Silence of the cluster after the client has ended its side. */
+const HALF_CLOSED_MS = 5_000;
 
 export function createFront(socket: Socket): Front {
   let isOpen = false;
@@ -34,11 +36,15 @@ export function createFront(socket: Socket): Front {
     bytesUp += chunk.length;
     if (!stream.push(chunk)) socket.pause();
   };
+  // The end of what the client sends can be the end of the client too: it is waited on only while there is something.
+  let halfClosed: NodeJS.Timeout | undefined;
   const onEnd = (): void => {
     stream.push(null);
+    halfClosed = setTimeout(() => socket.destroy(), HALF_CLOSED_MS).unref();
   };
   const send = (chunk: Buffer, sent: () => void): void => {
     bytesDown += chunk.length;
+    halfClosed?.refresh();
     if (socket.write(chunk)) sent();
     else socket.once('drain', sent);
   };
@@ -83,7 +89,12 @@ export function createFront(socket: Socket): Front {
     },
   });
   stream.on('error', () => {});
-  socket.on('close', () => stream.destroy());
+  // A client that has said all it has to say still wants to hear the rest.
+  socket.allowHalfOpen = true;
+  socket.on('close', () => {
+    clearTimeout(halfClosed);
+    stream.destroy();
+  });
   // What a socket has and a stream has not; the real one is set by the listener.
   const still = (): Duplex => stream;
   Object.assign(stream, { setTimeout: still, setNoDelay: still, setKeepAlive: still });
