@@ -81,11 +81,6 @@ function prepareGrant(
   const write = permissions.includes('contents:write') || permissions.includes('*');
 
   const named = input.pushRefs ?? [];
-  if (!write && (named.length > 0 || input.allowDelete === true))
-    throw invalid(
-      `${key}.${named.length > 0 ? 'pushRefs' : 'allowDelete'}`,
-      'it has no meaning without the permission to push; add contents:write to permissions, or leave it out',
-    );
   const pushRefs = write && named.length === 0 ? DEFAULT_PUSH_REFS : named;
   const grant: GitGrant = {
     credentialId,
@@ -102,7 +97,8 @@ function prepareGrant(
         `${key}.pushRefs[${i}]`,
         `${JSON.stringify(pushRefs[i])} is not a glob of full ref names; write refs/heads/${glob}`,
       );
-  return grant;
+  // Ref rules without the permission come from grants that were narrowed to reading: they are checked and mean nothing.
+  return write ? grant : { ...grant, pushRefs: [], allowDelete: false };
 }
 
 function listedUpstream(text: string, key: string, upstreams: readonly GitUpstream[]): GitUpstream {

@@ -54,6 +54,11 @@ describe('a session is issued', () => {
     expect(prepare({ permissions: ['contents:read'] }).policy.grants[0]?.write).toBe(false);
   });
 
+  test('that only reads whatever its ref rules say, without the permission to push', () => {
+    const rules = { pushRefs: ['refs/heads/**'], allowDelete: true, permissions: ['contents:read'] };
+    expect(prepare(rules).policy.grants[0]).toMatchObject({ write: false, pushRefs: [], allowDelete: false });
+  });
+
   test('with the upstream and the user name as they are configured', () => {
     const at = (upstream: string, rest = {}) => prepare({ upstream, ...rest }).policy.grants[0];
     expect(at('https://GITHUB.com:443/')?.upstream).toBe('https://github.com');
@@ -93,8 +98,7 @@ describe('what cannot be meant is refused, and the key is named', () => {
     ['credentials[0].permissions[0]', { permissions: ['content:write'] }, 'invalid_input'],
     ['credentials[0].permissions[1]', { permissions: ['contents:read', 'contents:Write'] }, 'invalid_input'],
     ['credentials[0].permissions[0]', { permissions: ['write'] }, 'invalid_input'],
-    ['credentials[0].pushRefs', { pushRefs: ['refs/heads/x'] }, 'invalid_input'],
-    ['credentials[0].allowDelete', { allowDelete: true }, 'invalid_input'],
+    ['credentials[0].pushRefs[0]', { pushRefs: ['main'] }, 'invalid_input'],
     ['credentials[0].pushRefs[0]', { permissions: ['*'], pushRefs: ['main'] }, 'invalid_input'],
     ['credentials[0].pushRefs[0]', { permissions: ['*'], pushRefs: ['agent/**'] }, 'invalid_input'],
     ['credentials[0].pushRefs[0]', { permissions: ['*'], pushRefs: ['push:refs/heads/x'] }, 'invalid_input'],

@@ -161,6 +161,18 @@ describe('the guard is not led to another service, repository or host', () => {
     untouched(answer, 400, 'non_canonical_path');
   });
 
+  test.each(['git-upload-pack', 'git-receive-pack'])(
+    'a %s of another repository, without asking first',
+    async (service) => {
+      const headers = [`Content-Type: application/x-${service}-request`, 'Content-Length: 4'];
+      untouched(
+        await send(`POST /other/tool.git/${service}`, { headers, body: '0000' }),
+        403,
+        'repo_not_allowed',
+      );
+    },
+  );
+
   test('a push of a reader', async () => {
     const answer = await post('/acme/tool.git/git-receive-pack', fine, { session: reader });
     untouched(answer, 403, 'push_not_allowed', 'git.push_denied');
