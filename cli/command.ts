@@ -17,7 +17,7 @@ export interface Flag {
 export interface Command {
   /** `['session', 'issue', 'git']` */
   readonly words: readonly string[];
-  /** Arguments by name; one in brackets may be left out. */
+  /** Arguments by name; one in brackets may be left out, and one that ends in … stands for itself and all that follow. */
   readonly args?: readonly string[];
   readonly summary: string;
   /** More for `--help`, in whole lines. */

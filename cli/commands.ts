@@ -1,6 +1,7 @@
 // Every command, once: what `--help` prints, what the parser takes and what docs/reference/cli.md lists.
 
 import type { Command, Flag } from './command.ts';
+import { brokerCommands } from './commands-broker.ts';
 
 const lease: Flag = {
   name: 'lease',
@@ -160,6 +161,7 @@ export const commands: readonly Command[] = [
     remote: true,
     load: async () => (await import('./commands/session.ts')).revoke,
   },
+  ...brokerCommands,
   {
     words: ['audit', 'list'],
     summary: 'Records of the trail, oldest first',

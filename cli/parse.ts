@@ -104,7 +104,7 @@ function checkArgs(command: Command, args: readonly string[]): void {
   const names = command.args ?? [];
   const least = names.filter((name) => !name.startsWith('[')).length;
   if (args.length < least) throw usage(command, names[args.length] ?? '', 'is missing');
-  if (args.length > names.length)
+  if (args.length > names.length && !names.at(-1)?.endsWith('…'))
     throw usage(
       command,
       names.at(-1) ?? command.words.join(' '),
@@ -119,7 +119,9 @@ export function usageLine(command: Command): string {
     const text = `--${flag.name}${flag.value ? ` ${flag.value}` : ''}${flag.repeat ? '…' : ''}`;
     return flag.required ? text : `[${text}]`;
   });
-  return ['postern', ...command.words, ...(command.args ?? []), ...parts].join(' ');
+  const { words, args = [] } = command;
+  const rest = args.at(-1)?.endsWith('…');
+  return ['postern', ...words, ...(rest ? [...parts, '--', ...args] : [...args, ...parts])].join(' ');
 }
 
 function usage(command: Command, key: string, problem: string): PosternError {

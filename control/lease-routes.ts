@@ -2,7 +2,7 @@
 // together is released again: nobody would hold it. Calls answer when the records of what they did are kept.
 
 import { z } from 'zod';
-import { isEmpty, type Lease } from '../broker/material.ts';
+import { isEmpty, type Lease, timeLeft } from '../broker/material.ts';
 import { leaseView } from '../broker/views.ts';
 import { PosternError } from '../common/errors.ts';
 import { deliverLease } from '../delivery/lease.ts';
@@ -32,7 +32,11 @@ export function leaseRoutes(deps: LeaseDeps): Route[] {
       ca: deps.caBundle(),
       ...(xdgConfigHome !== undefined && { xdgConfigHome }),
     });
-    return { ...leaseAnswer(lease, delivery), empty: isEmpty(lease) };
+    return {
+      ...leaseAnswer(lease, delivery),
+      secondsLeft: timeLeft(lease, deps.now()) / 1000,
+      empty: isEmpty(lease),
+    };
   };
   const view = async (lease: Parameters<typeof leaseView>[0]): Promise<shape.LeaseView> => {
     const shown = leaseView(lease, deps.now());

@@ -70,6 +70,7 @@ export const leaseDelivery = z
     ...whom,
     issuedAt: z.string(),
     expiresAt: z.string(),
+    secondsLeft: z.number().describe('until then, for a client whose clock is another'),
     empty: z.boolean().describe('nothing matches: the workload gets no access'),
     dir: z.string(),
     env: z.record(z.string(), z.string()),
@@ -77,7 +78,7 @@ export const leaseDelivery = z
       "variables whose values are credentials, to be scrubbed from the workload's output",
     ),
     files: z
-      .array(z.object({ name: z.string(), mode: z.string(), content: z.string() }))
+      .array(z.object({ name: z.string(), mode: z.literal('0600'), content: z.string() }))
       .readonly()
       .describe('to be written to `dir` (0700), `env` last'),
     keep: words.describe('files of an earlier answer that are still good'),

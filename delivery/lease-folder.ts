@@ -116,7 +116,8 @@ export async function wipeFolder(path: string): Promise<boolean> {
   return true;
 }
 
-async function wipeFile(path: string): Promise<void> {
+/** Overwrites and removes one file; one that is not there is left at that. */
+export async function wipeFile(path: string): Promise<void> {
   const file = await open(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(
     () => undefined,
   );

@@ -114,13 +114,17 @@ async function deliver(context: Context, issue: (client: ControlClient) => Promi
 }
 
 async function fill(folder: Folder, shares: Shares, env: Context['env']): Promise<void> {
+  await folder.write(parcel(shares, { dir: folder.dir, keep: folder.env, ...configHome(env) }));
+}
+
+/** Where the user's own configuration lies, if it is not where git looks by itself. */
+export function configHome(env: Context['env']): { readonly xdgConfigHome?: string } {
   const { XDG_CONFIG_HOME: xdg, HOME: home } = env;
-  const elsewhere = xdg?.startsWith('/') && xdg !== join(home ?? '', '.config') ? { xdgConfigHome: xdg } : {};
-  await folder.write(parcel(shares, { dir: folder.dir, keep: folder.env, ...elsewhere }));
+  return xdg?.startsWith('/') && xdg !== join(home ?? '', '.config') ? { xdgConfigHome: xdg } : {};
 }
 
 /** On a tmpfs where there is one, so that the files end with the machine at the latest. */
-async function privateFolder(env: Context['env']): Promise<Folder> {
+export async function privateFolder(env: Context['env']): Promise<Folder> {
   for (const base of [env.XDG_RUNTIME_DIR, '/dev/shm', tmpdir()]) {
     if (!base?.startsWith('/') || !(await stat(base).catch(() => undefined))?.isDirectory()) continue;
     const dir = await mkdtemp(join(base, 'postern-')).catch(() => undefined);

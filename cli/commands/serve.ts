@@ -33,7 +33,7 @@ export async function serve(context: Context): Promise<number> {
  * npm and npx put a shell between themselves and this process, which dies of their signal and does not pass it on; the
  * server that is left would hold the data folder. Anywhere else losing the parent means nothing.
  */
-function orphaned(env: Context['env']): Promise<void> {
+export function orphaned(env: Context['env']): Promise<void> {
   return new Promise((resolve) => {
     if (env.npm_command === undefined) return;
     const parent = process.ppid;

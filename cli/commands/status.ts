@@ -1,5 +1,6 @@
 // `status`: what a running server says of itself. Exit 1 where it says that it is not ready.
 
+import type { Status } from '../../control/server-routes.ts';
 import type { Context } from '../command.ts';
 import { facts, jsonText } from '../output.ts';
 
@@ -21,6 +22,7 @@ export async function status(context: Context): Promise<number> {
         ['store', answer.store],
         ['key', `${answer.key.primary} (${answer.key.source})`],
         ['audit', `${answer.audit.dir}, onFailure ${answer.audit.onFailure}`],
+        ...brokerFacts(answer.broker),
         ...answer.checks
           .filter((check) => !check.ok)
           .map((check) => [`failing: ${check.name}`, check.reason ?? ''] as const),
@@ -28,4 +30,14 @@ export async function status(context: Context): Promise<number> {
     );
   }
   return answer.ready ? 0 : 1;
+}
+
+function brokerFacts(broker: Status['broker']): (readonly [string, string | undefined])[] {
+  if (!broker) return [];
+  const leases = Object.entries(broker.leases).map(([kind, count]) => `${count} with ${kind}`);
+  return [
+    ['leases', leases.join(', ') || 'none'],
+    ['requests', broker.requestsWaiting > 0 ? `${broker.requestsWaiting} waiting for a decision` : undefined],
+    ['rows to rotate', broker.rowsToRotate > 0 ? String(broker.rowsToRotate) : undefined],
+  ];
 }

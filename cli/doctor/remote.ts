@@ -31,6 +31,18 @@ async function server(config: Config, client: ControlClient): Promise<Check[]> {
         ? ok(`server: ${check.name}`, 'ready')
         : fail(`server: ${check.name}`, check.reason ?? 'not ready', 'See the log of the server.'),
     );
+  const { rowsToRotate = 0, requestsWaiting = 0 } = status.broker ?? {};
+  checks.push(
+    rowsToRotate === 0
+      ? ok('keys', 'every sealed row is under the primary key')
+      : warn(
+          'keys',
+          `${rowsToRotate} sealed rows are under a key that is not the primary.`,
+          'postern key rotate',
+        ),
+  );
+  if (requestsWaiting > 0)
+    checks.push(warn('requests', `${requestsWaiting} wait for a decision.`, 'postern request list'));
   const ca = await readFile(join(config.dataDir, 'ca.pem'), 'utf8').catch(() => undefined);
   for (const name of ['git', 'kube'] as const) {
     const { advertise } = status[name];
