@@ -1,8 +1,12 @@
 // An API server for the tests, in this process: what a kube-apiserver is to its clients, written from the API's documents
-// and recorded answers, strict where the real one is. `startApiServer` puts the parts together: target and request-info
-// read the URL, authenticate and users judge who may what, router finds the handler, objects and store keep the state,
-// controllers and kubelet move it, lists, watch, logs and streaming send it. It keeps no process alive and leaves nothing
-// behind when it is closed.
+// and recorded answers, strict where the real one is, since one that accepts too much proves nothing. It keeps no process
+// alive and leaves nothing behind when it is closed. Where things are:
+//   request/    a request's way: read the target, who asks, may he, which handler; the record, faults on demand
+//   kinds/      what is served: resources, field types, defaults, validation, discovery, OpenAPI, columns
+//   objects/    state and the rules of changing it: store, create to delete, patches, apply, lists, watches
+//   cluster/    what moves by itself: controllers, kubelet, logs, the pods' processes; certificates and kubeconfigs
+//   streams/    exec, attach, port-forward over WebSocket and SPDY
+//   encodings/  protobuf and CBOR
 
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, ServerResponse } from 'node:http';

@@ -33,13 +33,14 @@ const PROGRAMS = new Set(
 );
 
 export function createPodRuntime(): PodRuntime {
-  const root = mkdtempSync(join(tmpdir(), 'test-apiserver-'));
+  let root: string | undefined; // made when a pod first needs it
   const processes = new Map<string, Set<ChildProcess>>();
   const mapped = new Map<string, number>();
   const sockets = new Set<Socket>();
   let echo: Promise<Server> | undefined;
 
   const folder = (pod: KObject): string => {
+    root ??= mkdtempSync(join(tmpdir(), 'test-apiserver-'));
     const path = join(root, pod.metadata.uid);
     mkdirSync(path, { recursive: true, mode: 0o700 });
     return path;
@@ -108,7 +109,7 @@ export function createPodRuntime(): PodRuntime {
     stop(pod) {
       for (const child of processes.get(pod.metadata.uid) ?? []) kill(child);
       processes.delete(pod.metadata.uid);
-      rmSync(join(root, pod.metadata.uid), { recursive: true, force: true });
+      if (root) rmSync(join(root, pod.metadata.uid), { recursive: true, force: true });
     },
     running: () => [...processes.values()].reduce((sum, own) => sum + own.size, 0),
     async close() {
@@ -116,7 +117,7 @@ export function createPodRuntime(): PodRuntime {
       for (const socket of sockets) socket.destroy();
       const server = await echo;
       if (server) await new Promise((resolve) => server.close(resolve));
-      rmSync(root, { recursive: true, force: true });
+      if (root) rmSync(root, { recursive: true, force: true });
     },
   };
 }
