@@ -198,6 +198,7 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
         policy,
         credentials,
         ...(request.ttl === undefined ? {} : { ttl: request.ttl }),
+        managedBy: request.managedBy,
       });
       const summary = summarize(policy);
       try {

@@ -112,6 +112,7 @@ export function createKubeGuard(config: KubeGuardConfig, deps: KubeGuardDeps): R
         policy,
         credentials,
         ...(request.ttl === undefined ? {} : { ttl: request.ttl }),
+        managedBy: request.managedBy,
       });
       try {
         await recordIssue(session, request.actor);

@@ -17,7 +17,12 @@ export const CUSTODY_SET = 'custody';
 
 export interface Custody {
   /** Seals what a new session may spend. */
-  take(sessionId: string, credentials: readonly (CredentialRef & { readonly secret: Credential })[]): Write[];
+  /** @param replaceable whether `replace` may find them by the secret's and the grant's id */
+  take(
+    sessionId: string,
+    credentials: readonly (CredentialRef & { readonly secret: Credential })[],
+    replaceable: boolean,
+  ): Write[];
   /** Deletes what it may spend no longer. */
   release(sessionId: string, credentials: readonly CredentialRef[]): Write[];
   /** @throws PosternError `gone` where it is not there, what `Keyring.open` throws, `store_unavailable` */
@@ -87,7 +92,7 @@ export function openCustody({ store, keyring, clock, metrics, redactor, recheck 
   }
 
   return {
-    take: (sessionId, credentials) =>
+    take: (sessionId, credentials, replaceable) =>
       credentials.map(({ id, secret, secretId, grantId }) => ({
         op: 'put',
         set: CUSTODY_SET,
@@ -96,8 +101,8 @@ export function openCustody({ store, keyring, clock, metrics, redactor, recheck 
           body: { sessionId, ...(grantId === undefined ? {} : { grantId }) },
           index: {
             session: [sessionId],
-            ...(secretId === undefined ? {} : { secret: [secretId] }),
-            ...(grantId === undefined ? {} : { grant: [grantId] }),
+            ...(!replaceable || secretId === undefined ? {} : { secret: [secretId] }),
+            ...(!replaceable || grantId === undefined ? {} : { grant: [grantId] }),
           },
         },
         expect: 0,

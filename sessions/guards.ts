@@ -28,6 +28,11 @@ export interface IssueRequest {
   readonly labels?: Labels;
   /** Who asked, for the record. */
   readonly actor: string;
+  /**
+   * Set by the broker alone, never from a request: what it later puts into custody for a secret or a grant reaches this
+   * session too. Whoever else names such an id in a session only labels it.
+   */
+  readonly managedBy?: 'broker';
 }
 
 export interface IssuedGitSession {

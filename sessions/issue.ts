@@ -32,7 +32,11 @@ export async function issueSession<P>(
   };
   const record: SessionRecord = { session, ttl, rev: 0 };
   const token = await tokens.issue(session);
-  const write = () => store.commit([putSession(record), ...custody.take(session.id, input.credentials)]);
+  const write = () =>
+    store.commit([
+      putSession(record),
+      ...custody.take(session.id, input.credentials, input.managedBy === 'broker'),
+    ]);
   const stored = await write().catch(async (error: unknown) => {
     // The key was retired between the seal and the write, by another process: seal again under the present one.
     if (!(error instanceof PosternError) || error.code !== 'key_unknown') throw error;

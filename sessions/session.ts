@@ -92,6 +92,8 @@ export interface NewSession<Policy> {
   readonly credentials: readonly (CredentialRef & { readonly secret: Credential })[];
   /** Milliseconds; absent: the configured `sessions.ttl`. Over `maxTtl`: PosternError `ttl_too_long`. */
   readonly ttl?: number;
+  /** Whether `replaceSecret` and `replaceGrant` reach it; only for sessions whose ids the broker itself vouches for. */
+  readonly managedBy?: 'broker' | undefined;
 }
 
 /** Outside, all but `expired` look alike; the record says which. */

@@ -167,7 +167,9 @@ function terms(
   return {
     leaseId,
     actor,
+    managedBy: 'broker' as const,
     ttl: until - context.now(),
+    managedBy: 'broker' as const,
     labels: compact({ projectId, executorId, runId, taskId, actor, owner }),
   };
 }

@@ -104,6 +104,7 @@ export function newSession(more: Partial<NewSession<{ rule: string }>> = {}): Ne
     credentials: [
       { id: 'c1', grantId: 'g1', secretId: 's1', secretName: 'pat', secret: new Credential('ghp_one') },
     ],
+    managedBy: 'broker',
     ...more,
   };
 }

@@ -117,6 +117,7 @@ export async function startGitGuard(options: TestGuardOptions): Promise<TestGuar
       guard.issue({
         leaseId: 'lease-1',
         actor: 'test',
+        managedBy: 'broker',
         labels: { projectId: 'project-1', executorId: 'executor-1' },
         credentials: (credentials.length > 0 ? credentials : [{}]).map((credential) => ({
           upstream: options.upstreams[0]?.url ?? '',
