@@ -66,6 +66,8 @@ export function githubApi(options: { readonly ca?: string } = {}): GitHubApi & {
         origin: url.origin,
         path: url.pathname + url.search,
         method,
+        // In all: who releases a lease waits for no longer than this.
+        signal: AbortSignal.timeout(TIMEOUT),
         headersTimeout: TIMEOUT,
         bodyTimeout: TIMEOUT,
         headers: {

@@ -7,7 +7,7 @@ import { rfc3339 } from '../../common/clock.ts';
 import { Credential } from '../../common/credential.ts';
 import { newId } from '../../common/ids.ts';
 import type { Row, Write } from '../../store/store.ts';
-import { fromBody, toBody } from '../body.ts';
+import { fromBody, readRows, toBody } from '../body.ts';
 import type { Context } from '../context.ts';
 import { reasonOf } from '../failure.ts';
 import { SETS } from '../sets.ts';
@@ -31,7 +31,7 @@ export function endingRow(
   stored: StoredToken,
   token: Credential,
   destroyAfter: number,
-): Write {
+): Extract<Write, { op: 'put' }> {
   const id = newId('end', now());
   const { grantId, secretId, secretName, apiUrl, expiresAt } = stored;
   return {
@@ -47,13 +47,18 @@ export function endingRow(
   };
 }
 
-/** Destroys every token that is due. A failure is on the record once and is tried again by the next call. */
-export async function destroyTokens(context: Base, actor: string): Promise<void> {
-  for (const row of await context.deps.store.list(SETS.endingTokens)) {
-    const ending = fromBody(body, row, 'the ending token');
-    if (ending.destroyAfter > context.now()) continue;
-    await destroyOne(context, row, ending, actor);
-  }
+/**
+ * Destroys the tokens that are due, each by itself: where GitHub hangs, one does not wait for another. A failure is on the
+ * record once and is tried again by the next sweep.
+ * @param only the row of one token; whoever releases a lease waits for its own and for no other
+ */
+export async function destroyTokens(context: Base, actor: string, only?: string): Promise<void> {
+  const { store, log } = context.deps;
+  const one = only === undefined ? undefined : await store.get(SETS.endingTokens, only);
+  const rows = only === undefined ? await store.list(SETS.endingTokens) : one ? [one] : [];
+  const endings = readRows(rows, (row) => ({ row, ending: fromBody(body, row, 'the ending token') }), log);
+  const due = endings.filter(({ ending }) => ending.destroyAfter <= context.now());
+  await Promise.all(due.map(({ row, ending }) => destroyOne(context, row, ending, actor)));
 }
 
 async function destroyOne(

@@ -54,6 +54,6 @@ export function tokenRow(token: StoredToken, expect: number): Write {
     op: 'put',
     set: SETS.appTokens,
     expect,
-    row: { id: grantId, body: toBody(rest), sealed, index: { secret: [token.secretId] } },
+    row: { id: grantId, body: toBody(rest), sealed, index: {} },
   };
 }

@@ -11,6 +11,7 @@ import { Credential } from '../../common/credential.ts';
 import { PosternError } from '../../common/errors.ts';
 import { newId } from '../../common/ids.ts';
 import type { Write } from '../../store/store.ts';
+import { readRows } from '../body.ts';
 import type { Context } from '../context.ts';
 import { ATTEMPTS, busy } from '../failure.ts';
 import type { GrantOf } from '../material.ts';
@@ -45,15 +46,13 @@ export interface AppTokens {
   hold(tokens: ReadonlyMap<string, string>): Promise<Write[] | undefined>;
   /** Destroys the grant's token unless a lease holds it. */
   letGo(grantId: string, actor: string): Promise<void>;
-  /** Grants of a secret that have a token now. */
-  grantsOf(secretId: string): Promise<string[]>;
   /** Destroys what is due, and lets go of what nobody holds. */
   sweep(actor: string): Promise<void>;
 }
 
 export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
   const { deps } = context;
-  const minting = new Map<string, Promise<AppToken>>();
+  const minting = new Map<string, Promise<AppToken | undefined>>();
 
   const read = async (grantId: string): Promise<StoredToken | undefined> => {
     const row = await deps.store.get(SETS.appTokens, grantId);
@@ -72,11 +71,17 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
   }
 
   /** One at a time for each grant in this process; across processes the row's revision decides. */
-  function single(grantId: string, work: () => Promise<AppToken>): Promise<AppToken> {
-    const running = minting.get(grantId);
+  function single(
+    grant: GrantOf,
+    stored: StoredToken | undefined,
+    load: () => Promise<AppCredential>,
+    scope: 'same' | 'anew',
+  ): Promise<AppToken | undefined> {
+    const key = `${scope} ${grant.ref.grantId}`;
+    const running = minting.get(key);
     if (running) return running;
-    const next = work().finally(() => minting.delete(grantId));
-    minting.set(grantId, next);
+    const next = swap(grant, stored, load, scope).finally(() => minting.delete(key));
+    minting.set(key, next);
     return next;
   }
 
@@ -92,7 +97,8 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
       else if (stored && stored.expiresAt >= until + MARGIN) return open(stored);
       else {
         try {
-          return await single(grantId, () => swap(grant, stored, load));
+          const minted = await single(grant, stored, load, 'same');
+          if (minted) return minted;
         } catch (error) {
           // GitHub is away, the token of now is still good: the lease gets that, and ends with it.
           if (
@@ -109,12 +115,13 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
     throw busy('The installation token');
   }
 
+  /** `undefined` where another process put a token in place meanwhile; ours is destroyed then. */
   async function swap(
     grant: GrantOf,
     before: StoredToken | undefined,
     load: () => Promise<AppCredential>,
-    scope: 'same' | 'anew' = 'same',
-  ): Promise<AppToken> {
+    scope: 'same' | 'anew',
+  ): Promise<AppToken | undefined> {
     const app = await load();
     const minted = await mintToken(
       context,
@@ -122,12 +129,14 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
       grant.constraints,
       scope === 'same' ? before?.scope : undefined,
     );
+    const { grantId, secretId, secretName } = grant.ref;
     const tokenId = newId('ght', context.now());
     const bytes = Buffer.from(minted.token.reveal());
+    context.announce(tokenId, bytes, () => [minted.token.reveal()]);
     const next: StoredToken = {
-      grantId: grant.ref.grantId,
-      secretId: grant.ref.secretId,
-      secretName: grant.ref.secretName,
+      grantId,
+      secretId,
+      secretName,
       tokenId,
       apiUrl: app.apiUrl,
       scope: minted.scope,
@@ -136,21 +145,22 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
       applied: before === undefined,
       uses: 0,
       rev: 0,
-      sealed: deps.keyring.seal({ set: SETS.appTokens, id: grant.ref.grantId }, bytes),
+      sealed: deps.keyring.seal({ set: SETS.appTokens, id: grantId }, bytes),
     };
-    context.announce(tokenId, bytes, () => [minted.token.reveal()]);
-    const writes: Write[] = [tokenRow(next, before?.rev ?? 0)];
-    if (before) writes.push(endingRow(context, before, open(before).token, context.now() + GRACE));
-    if (!(await deps.store.commit(writes))) {
-      // Another process was faster. Ours is in nobody's hands yet.
-      await deps.store.commit([endingRow(context, next, minted.token, 0)]);
-      await destroyTokens(context, 'postern');
-      const theirs = await read(grant.ref.grantId);
-      if (!theirs) throw busy('The installation token');
-      return open(theirs);
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      // A lease that takes hold moves the row and changes nothing of it that matters here.
+      const current = await read(grantId);
+      if (current?.tokenId !== before?.tokenId) break;
+      const rev = current?.rev ?? 0;
+      const old = current && endingRow(context, current, open(current).token, context.now() + GRACE);
+      if (!(await deps.store.commit([tokenRow(next, rev), ...(old ? [old] : [])]))) continue;
+      if (current) await apply({ ...next, rev: rev + 1 });
+      return { tokenId, token: minted.token, expiresAt: minted.expiresAt };
     }
-    if (before) await apply({ ...next, rev: before.rev + 1 });
-    return { tokenId, token: minted.token, expiresAt: minted.expiresAt };
+    const ending = endingRow(context, next, minted.token, 0);
+    await deps.store.commit([ending]);
+    await destroyTokens(context, 'postern', ending.row.id);
+    return undefined;
   }
 
   /** Into custody, then noted: a crash in between is made good by whoever asks next. */
@@ -168,11 +178,9 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
         limit: 1,
       });
       if (holders.length > 0) return;
-      const writes: Write[] = [
-        { op: 'delete', set: SETS.appTokens, id: grantId, expect: stored.rev },
-        endingRow(context, stored, open(stored).token, 0),
-      ];
-      if (await deps.store.commit(writes)) return destroyTokens(context, actor);
+      const ending = endingRow(context, stored, open(stored).token, 0);
+      const taken: Write = { op: 'delete', set: SETS.appTokens, id: grantId, expect: stored.rev };
+      if (await deps.store.commit([taken, ending])) return destroyTokens(context, actor, ending.row.id);
     }
     throw busy('The installation token');
   }
@@ -181,8 +189,11 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
     obtain,
     letGo,
     async renew(grant, load) {
-      const stored = await read(grant.ref.grantId);
-      if (stored) await single(grant.ref.grantId, () => swap(grant, stored, load, 'anew'));
+      for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+        const stored = await read(grant.ref.grantId);
+        if (!stored || (await single(grant, stored, load, 'anew'))) return;
+      }
+      throw busy('The installation token');
     },
     async hold(tokens) {
       const writes: Write[] = [];
@@ -193,13 +204,9 @@ export function appTokens(context: Omit<Context, 'appTokens'>): AppTokens {
       }
       return writes;
     },
-    async grantsOf(secretId) {
-      const rows = await deps.store.list(SETS.appTokens, { where: { index: 'secret', value: secretId } });
-      return rows.map(({ id }) => id);
-    },
     async sweep(actor) {
-      for (const row of await deps.store.list(SETS.appTokens))
-        if (idle(readToken(row))) await letGo(row.id, actor);
+      for (const stored of readRows(await deps.store.list(SETS.appTokens), readToken, deps.log))
+        if (idle(stored)) await letGo(stored.grantId, actor);
       await destroyTokens(context, actor);
     },
   };

@@ -1,4 +1,5 @@
 import { PosternError } from '../../common/errors.ts';
+import { readRows } from '../body.ts';
 import type { Caller } from '../caller.ts';
 import type { Context } from '../context.ts';
 import { safeRef } from '../safe-ref.ts';
@@ -28,8 +29,8 @@ export async function listGrants(context: Context, filter: GrantFilter, caller: 
     secret ? { where: { index: 'secret', value: secret.id } } : {},
   );
   const subject = filter.subject === undefined ? undefined : formatSubject(parseSubject(filter.subject));
-  return rows
-    .map((row) => readGrant(row).grant)
+  return readRows(rows, readGrant, deps.log)
+    .map(({ grant }) => grant)
     .filter((grant) => visibleTo(grant, caller))
     .filter((grant) => subject === undefined || formatSubject(grant.subject) === subject)
     .filter((grant) => !filter.activeOnly || endedBecause(grant, context.now()) === undefined)

@@ -4,6 +4,7 @@
 // different records: what was delivered directly is still in an executor's hands until that says otherwise.
 
 import { rfc3339 } from '../../common/clock.ts';
+import { readRows } from '../body.ts';
 import { type Caller, requireActor } from '../caller.ts';
 import type { Context } from '../context.ts';
 import { ATTEMPTS, busy, reasonOf } from '../failure.ts';
@@ -64,7 +65,9 @@ async function cutEverywhere(
   const rows = await context.deps.store.list(SETS.leases, { where: { index: 'grant', value: grant.id } });
   const outcomes = await Promise.all(
     rows.map(async (row) => {
-      const lease = readLease(row);
+      const [lease] = readRows([row], readLease, context.deps.log);
+      // Nobody can say what it holds: it ends as a whole.
+      if (!lease) return context.deps.sessions.revokeLease(row.id, because).then(() => undefined);
       const event = {
         actor,
         ...grantFields(grant),

@@ -1,4 +1,5 @@
 import { PosternError } from '../../common/errors.ts';
+import { readRows } from '../body.ts';
 import type { Context } from '../context.ts';
 import { safeRef } from '../safe-ref.ts';
 import { SETS } from '../sets.ts';
@@ -34,8 +35,7 @@ export interface LeaseFilter {
 export async function listLeases(context: Context, filter: LeaseFilter = {}): Promise<StoredLease[]> {
   const wanted = Object.entries(filter).filter(([, value]) => value !== undefined);
   const rows = await context.deps.store.list(SETS.leases);
-  return rows
-    .map(readLease)
+  return readRows(rows, readLease, context.deps.log)
     .filter((lease) => context.now() < lease.expiresAt)
     .filter((lease) => wanted.every(([key, value]) => lease[key as keyof LeaseFilter] === value))
     .reverse();

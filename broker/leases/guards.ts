@@ -169,7 +169,6 @@ function terms(
     actor,
     managedBy: 'broker' as const,
     ttl: until - context.now(),
-    managedBy: 'broker' as const,
     labels: compact({ projectId, executorId, runId, taskId, actor, owner }),
   };
 }

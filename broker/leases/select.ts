@@ -1,6 +1,7 @@
 // Which grants a requester may use now. Found by index, decided by `selects` and by their end. What matched and can't be
 // used is on the record once, with its reason, and is then taken out of the index.
 
+import { readRows } from '../body.ts';
 import type { Context } from '../context.ts';
 import { reasonOf } from '../failure.ts';
 import { grantFields } from '../grants/create.ts';
@@ -54,7 +55,7 @@ export async function selectGrants(context: Context, requester: Requester): Prom
     const stored = secrets.get(grant.secretId);
     if (stored && !stored.secret.deleting && stored.secret.kind === grant.kind)
       usable.push({ grant, rev, stored });
-    else denied.push({ ...grantOf(grant).ref, reason: 'the secret is gone' });
+    else denied.push({ ...grantOf(grant).ref, reason: 'the secret is gone, or its row cannot be read' });
   }
   return { usable, denied, ended };
 }
@@ -65,7 +66,8 @@ async function loadSecrets(
 ): Promise<Map<string, StoredSecret>> {
   const ids = [...new Set(live.map(({ grant }) => grant.secretId))];
   const rows = await Promise.all(ids.map((id) => deps.store.get(SETS.secrets, id)));
-  return new Map(rows.filter((row) => row !== undefined).map((row) => [row.id, readSecret(row)]));
+  const found = rows.filter((row) => row !== undefined);
+  return new Map(readRows(found, readSecret, deps.log).map((stored) => [stored.secret.id, stored]));
 }
 
 /** Records what has ended and takes it out of the index; whoever loses the race leaves the record to the other. */

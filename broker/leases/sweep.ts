@@ -1,10 +1,11 @@
 // The janitor: ends the leases that nobody renewed and says what is left. Without it a lease whose executor died would
 // stay for ever, which is a leak that a tenant can drive; and "live" would count leases that nobody would honour.
 
+import { readRows } from '../body.ts';
 import type { Context } from '../context.ts';
 import type { Kind } from '../kind.ts';
 import { SETS } from '../sets.ts';
-import { type LeaseRecord, readLease } from './record.ts';
+import { type LeaseRecord, readLease, type StoredLease } from './record.ts';
 import { endLease } from './release.ts';
 
 export type KindCounts = { readonly [K in Kind]?: number };
@@ -16,7 +17,7 @@ export interface Swept {
 
 /** How many leases hold something of each kind; a lease with two of a kind counts once. */
 export async function sweepLeases(context: Context): Promise<Swept> {
-  const leases = (await context.deps.store.list(SETS.leases)).map(readLease);
+  const leases = await all(context);
   const now = context.now();
   const over = leases.filter(({ expiresAt }) => now >= expiresAt);
   for (const { id } of over)
@@ -34,9 +35,11 @@ export async function sweepLeases(context: Context): Promise<Swept> {
 
 export async function countLive(context: Context): Promise<KindCounts> {
   const now = context.now();
-  return count(
-    (await context.deps.store.list(SETS.leases)).map(readLease).filter(({ expiresAt }) => now < expiresAt),
-  );
+  return count((await all(context)).filter(({ expiresAt }) => now < expiresAt));
+}
+
+async function all({ deps }: Context): Promise<StoredLease[]> {
+  return readRows(await deps.store.list(SETS.leases), readLease, deps.log);
 }
 
 function count(leases: readonly LeaseRecord[]): KindCounts {

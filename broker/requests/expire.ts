@@ -2,6 +2,7 @@
 // because many of them say that nobody works on the queue.
 
 import { rfc3339 } from '../../common/clock.ts';
+import { readRows } from '../body.ts';
 import type { Context } from '../context.ts';
 import { SETS } from '../sets.ts';
 import {
@@ -16,8 +17,7 @@ import {
 export async function expireRequests(context: Context): Promise<AccessRequest[]> {
   const rows = await context.deps.store.list(SETS.requests, { where: { index: 'state', value: 'pending' } });
   const moved: AccessRequest[] = [];
-  for (const row of rows) {
-    const stored = readRequest(row);
+  for (const stored of readRows(rows, readRequest, context.deps.log)) {
     if (context.now() < stored.request.expiresAt) continue;
     const expired = await expireOne(context, stored);
     if (expired) moved.push(expired);

@@ -4,6 +4,7 @@
 import { PosternError } from '../../common/errors.ts';
 import { newId } from '../../common/ids.ts';
 import type { Write } from '../../store/store.ts';
+import { readRows } from '../body.ts';
 import { type Caller, identities, requireActor } from '../caller.ts';
 import { compact } from '../compact.ts';
 import { summarise } from '../constraints/constraints.ts';
@@ -122,8 +123,8 @@ export async function listRequests(
     SETS.requests,
     state === undefined ? {} : { where: { index: 'state', value: state } },
   );
-  return rows
-    .map((row) => readRequest(row).request)
+  return readRows(rows, readRequest, context.deps.log)
+    .map(({ request }) => request)
     .filter((request) => secret === undefined || request.secretId === secret)
     .filter((request) => filter.state === undefined || request.state === filter.state)
     .filter((request) => filter.requestedBy === undefined || request.requestedBy === filter.requestedBy)

@@ -2,6 +2,7 @@
 // then the grants are revoked, which cuts what lives; the row goes last, so that a deletion that was cut off in the middle
 // is still there to be finished.
 
+import { readRows } from '../body.ts';
 import { type Caller, requireActor } from '../caller.ts';
 import type { Context } from '../context.ts';
 import { ATTEMPTS, busy } from '../failure.ts';
@@ -17,9 +18,8 @@ export async function deleteSecret(context: Context, ref: string, caller: Caller
   // Who sees a secret may delete it: the owner, or an admin for somebody who left. It is on the record which.
   const { secret } = await markDeleting(context, await findSecret(context, ref, caller), caller);
   const grants = await context.deps.store.list(SETS.grants, { where: { index: 'secret', value: secret.id } });
-  for (const row of grants)
-    if (readGrant(row).grant.revokedAt === undefined || row.index.subject !== undefined)
-      await revokeGrant(context, row.id, { ...caller, admin: true }, 'the secret was deleted');
+  for (const { grant } of readRows(grants, readGrant, context.deps.log))
+    await revokeGrant(context, grant.id, { ...caller, admin: true }, 'the secret was deleted');
   await context.deps.store.commit([
     { op: 'delete', set: SETS.secrets, id: secret.id },
     { op: 'delete', ...nameRow(secret) },

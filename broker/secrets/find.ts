@@ -3,6 +3,7 @@
 
 import type { Action } from '../../audit/event.ts';
 import { PosternError } from '../../common/errors.ts';
+import { readRows } from '../body.ts';
 import type { Caller } from '../caller.ts';
 import type { Context } from '../context.ts';
 import { safeRef } from '../safe-ref.ts';
@@ -21,7 +22,7 @@ export async function findSecret({ deps }: Context, ref: string, caller: Caller)
   const rows = byId
     ? [byId]
     : await deps.store.list(SETS.secrets, { where: { index: 'name', value: rowKey(nameKey(ref)) } });
-  const found = rows.map(readSecret).filter(({ secret }) => visibleTo(secret, caller));
+  const found = readRows(rows, readSecret, deps.log).filter(({ secret }) => visibleTo(secret, caller));
   const [first, ...others] = found;
   if (first === undefined)
     throw new PosternError('not_found', `There is no secret ${safeRef(ref)}.`, {
@@ -66,8 +67,8 @@ export async function findSpendable(
 /** Those that the caller may see, by name. */
 export async function listSecrets({ deps }: Context, caller: Caller): Promise<Secret[]> {
   const rows = await deps.store.list(SETS.secrets);
-  return rows
-    .map((row) => readSecret(row).secret)
+  return readRows(rows, readSecret, deps.log)
+    .map(({ secret }) => secret)
     .filter((secret) => visibleTo(secret, caller))
     .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.id < b.id ? -1 : 1));
 }

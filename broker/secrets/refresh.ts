@@ -3,6 +3,7 @@
 // document), the grant is taken out of the live sessions: the old credential is not spent behind the operator's back.
 
 import { Credential } from '../../common/credential.ts';
+import { readRows } from '../body.ts';
 import type { Caller } from '../caller.ts';
 import type { Context } from '../context.ts';
 import { reasonOf } from '../failure.ts';
@@ -47,8 +48,7 @@ async function eachGrant(
   refresh: (grant: Grant) => Promise<unknown>,
 ): Promise<void> {
   const rows = await context.deps.store.list(SETS.grants, { where: { index: 'secret', value: secretId } });
-  for (const row of rows) {
-    const { grant } = readGrant(row);
+  for (const { grant } of readRows(rows, readGrant, context.deps.log)) {
     if (endedBecause(grant, context.now()) !== undefined) continue;
     await refresh(grant).catch(async (error: unknown) => {
       const because = `the new payload does not serve this grant: ${reasonOf(error)}`;

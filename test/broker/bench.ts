@@ -154,7 +154,7 @@ export async function openBench(options: BenchOptions = {}): Promise<Bench> {
 
 function gitGuardOver(sessions: Sessions, refuse: Bench['refuse']): GitGuard {
   return {
-    async issue({ credentials, leaseId, ttl, labels = {} }): Promise<IssuedGitSession> {
+    async issue({ credentials, leaseId, ttl, managedBy, labels = {} }): Promise<IssuedGitSession> {
       credentials.forEach(({ upstream }, i) => {
         if (refuse.upstreams.includes(upstream))
           throw new PosternError('upstream_not_listed', 'that forge is not configured', {
@@ -163,6 +163,7 @@ function gitGuardOver(sessions: Sessions, refuse: Bench['refuse']): GitGuard {
       });
       const { session, token } = await sessions.issue({
         guard: 'git',
+        managedBy,
         leaseId,
         labels,
         policy: {
@@ -196,7 +197,7 @@ function gitGuardOver(sessions: Sessions, refuse: Bench['refuse']): GitGuard {
 
 function kubeGuardOver(sessions: Sessions, refuse: Bench['refuse']): KubeGuard {
   return {
-    async issue({ clusters, leaseId, ttl, labels = {} }): Promise<IssuedKubeSession> {
+    async issue({ clusters, leaseId, ttl, managedBy, labels = {} }): Promise<IssuedKubeSession> {
       clusters.forEach(({ namespaces = [] }, i) => {
         if (namespaces.some((namespace) => refuse.namespaces.includes(namespace)))
           throw new PosternError('policy_refused', 'outside of the ceiling', {
@@ -205,6 +206,7 @@ function kubeGuardOver(sessions: Sessions, refuse: Bench['refuse']): KubeGuard {
       });
       const { session, token } = await sessions.issue({
         guard: 'kube',
+        managedBy,
         leaseId,
         labels,
         policy: { clusters: clusters.map(({ kubeconfig: _, ...rest }) => rest) },

@@ -42,6 +42,8 @@ export interface FakeGitHub {
     lifetime: number;
     /** GitHub's clock against ours, in milliseconds. */
     skew: number;
+    /** Awaited before a token is destroyed. */
+    holdDestroy?: ((token: string) => Promise<void> | undefined) | undefined;
     /** Awaited before a token is minted. */
     hold?: Promise<void> | undefined;
   };
@@ -90,6 +92,7 @@ export function fakeGitHub(clock: Clock): FakeGitHub {
       if (!found) return { status: 401, json: { message: 'Bad credentials' } };
       if (method === 'GET' && url.pathname === '/installation/repositories') return list(github, found, url);
       if (method === 'DELETE' && url.pathname === '/installation/token') {
+        await github.faults.holdDestroy?.(found.token);
         if (github.faults.destroyFails) return { status: 500, json: { message: 'Server Error' } };
         found.destroyed = true;
         return { status: 204 };

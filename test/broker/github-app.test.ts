@@ -396,6 +396,36 @@ describe('the end of a token', () => {
     }
   });
 
+  it('does not keep another lease waiting where GitHub hangs', async () => {
+    const { bench } = await withApp({ repos: ['*'] });
+    const stuck = await lease(bench);
+    const [first] = bench.github.alive();
+    await mint(bench, 'other-app', 'github_app', appPayload(bench.github));
+    await grant(bench, 'other-app', 'project:/srv/other', { repos: ['*'] });
+    const other = await lease(bench, { projectId: '/srv/other' });
+    bench.github.faults.holdDestroy = (token) => (token === first?.token ? new Promise(() => {}) : undefined);
+    void bench.broker.grants
+      .list({}, OPERATOR)
+      .then(async ([, mine]) => bench.broker.grants.revoke(mine?.id ?? '', OPERATOR));
+    await expect.poll(() => bench.store.list('app_tokens_ending')).toHaveLength(1);
+    expect(await bench.broker.leases.release(other.id, HUB)).toBe(true);
+    expect(bench.github.alive().map(({ token }) => token)).toEqual([first?.token]);
+    await expect(spend(bench, gitToken(stuck), 'c1')).rejects.toThrow();
+  });
+
+  it('is one where two replicas mint at the same moment', async () => {
+    for (let round = 0; round < 5; round++) {
+      const { bench } = await withApp({ repos: ['*'] });
+      const ask = { projectId: '/srv/app', executorId: 'edge-01' };
+      const leases = await Promise.all(
+        [bench.broker, bench.again()].map((one) => one.leases.create(ask, HUB)),
+      );
+      const [alive, ...more] = bench.github.alive();
+      expect(more).toEqual([]);
+      for (const made of leases) expect(await spend(bench, gitToken(made), 'c1')).toBe(alive?.token);
+    }
+  });
+
   it('is held only by who was given the token of now', async () => {
     const { bench, made: granted } = await withApp();
     await lease(bench);

@@ -407,6 +407,25 @@ describe('the end of a lease', () => {
     expect(await spend(bench, gitToken(kept), 'c1')).toBe(PAT);
   });
 
+  it('one row that cannot be read keeps nothing else from its end', async () => {
+    const bench = await openBench();
+    const { lib } = await sandbox(bench);
+    const damaged = await lease(bench);
+    const made = await lease(bench);
+    const row = await bench.store.get('leases', damaged.id);
+    if (!row) throw new Error('no row');
+    await bench.store.commit([{ op: 'put', set: 'leases', row: { ...row, body: { nonsense: true } } }]);
+    await bench.store.commit([{ op: 'put', set: 'secrets', row: { id: 'sec_x', body: {}, index: {} } }]);
+    expect(await bench.broker.secrets.list(OPERATOR)).toHaveLength(4);
+    // What it holds nobody can say: revoking a grant of it ends it as a whole.
+    await bench.broker.grants.revoke(lib.id, OPERATOR);
+    await expect(spend(bench, gitToken(damaged), 'c2')).rejects.toThrow('revoked');
+    expect(await spend(bench, gitToken(made), 'c2')).toBe(`${PAT}2`);
+    bench.clock.advance(15 * MINUTE);
+    expect((await bench.broker.sweep()).expired).toMatchObject({ env: 1 });
+    expect(bench.logged.join('\n')).toContain('cannot be read');
+  });
+
   it('deleting a secret revokes its grants and cuts its sessions', async () => {
     const bench = await openBench();
     const { lib } = await sandbox(bench);
