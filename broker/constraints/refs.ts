@@ -1,9 +1,9 @@
 // Branch lists of a GitHub grant. The guard decides on every ref of a push; here the entries are checked to be what it
-// reads: globs of full ref names, with an operation in front where only that one is meant.
+// reads: globs of full ref names, with an operation in front where only that one is meant. Without the permission to push
+// a list means nothing; it is no error, so that a grant can be narrowed to reading by that one word.
 
 import { compileGlob } from '../../common/glob.ts';
 import { bad, type Constraints } from './constraints.ts';
-import { allowsPermission } from './permission.ts';
 
 /** @throws PosternError `invalid_input` naming the member */
 export function checkRefs(constraints: Constraints, key: string): void {
@@ -17,11 +17,4 @@ export function checkRefs(constraints: Constraints, key: string): void {
       );
     compileGlob(glob, { globstar: true, key: `${key}.pushRefs` });
   }
-  const pushes = (constraints.pushRefs?.length ?? 0) > 0 || constraints.allowDelete === true;
-  if (pushes && !allowsPermission(constraints.permissions, 'contents:write'))
-    throw bad(
-      `${key}.pushRefs`,
-      'a list of branches, or deleting them, means nothing without the right to push',
-      'Add the permission contents:write, or leave the list out.',
-    );
 }

@@ -119,8 +119,7 @@ describe('what a kind demands', () => {
     ['github_pat', { repos: ['*'], permissions: ['pull_requests:maybe'] }],
     ['github_pat', { repos: ['*'], permissions: ['contents'] }],
     ['github_pat', { repos: ['*'], permissions: ['contents:write:more'] }],
-    ['github_pat', { repos: ['*'], pushRefs: ['refs/heads/main'] }],
-    ['github_pat', { repos: ['*'], allowDelete: true }],
+    ['github_pat', { repos: ['*'], pushRefs: ['main'] }],
     ['github_pat', { repos: ['*'], permissions: ['contents:write'], pushRefs: ['main'] }],
     ['github_pat', { repos: ['*'], permissions: ['contents:write'], pushRefs: ['force:refs/heads/main'] }],
     ['kubeconfig', { namespaces: ['Team-A'] }],
@@ -152,6 +151,7 @@ describe('what a kind demands', () => {
       { repos: ['acme/app'], permissions: ['*'], pushRefs: ['refs/heads/**', 'create:refs/tags/v*'] },
     ],
     ['github_pat', { repos: ['a/b'], permissions: ['contents:write', 'issues:read'], allowDelete: true }],
+    ['github_pat', { repos: ['a/b'], pushRefs: ['refs/heads/main'], allowDelete: true }],
     [
       'kubeconfig',
       { contexts: ['arn:aws:eks:eu-1:123:cluster/prod'], verbs: ['*'], resources: ['*/*', '*.apps'] },
