@@ -47,7 +47,13 @@ export const commands: readonly Command[] = [
   {
     words: ['demo'],
     summary: 'Show the main job end to end on this machine',
-    flags: [{ name: 'once', help: 'run through without waiting' }],
+    flags: [
+      { name: 'once', help: 'run through without waiting' },
+      {
+        name: 'kube',
+        help: 'the Kubernetes half on the cluster of KUBECONFIG instead of a test API server; it only reads',
+      },
+    ],
     load: async () => (await import('./commands/demo.ts')).demo,
   },
   {

@@ -76,7 +76,7 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
     if (!admission.ok) {
       const { words, bearing, code, failure } = admission;
       known = { ...known, session: admission.session, sessionId: admission.sessionId };
-      return reject(words, 'kube.rejected', bearing, code, `token: ${failure}`);
+      return reject(words, 'kube.rejected', bearing, code, `authentication: ${failure}`);
     }
 
     const { live } = admission;

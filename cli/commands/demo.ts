@@ -2,10 +2,12 @@
 // as told.
 
 import { writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Context } from '../command.ts';
 import { gitStory, openForge } from '../demo/git-story.ts';
+import { kubeStory, openCluster } from '../demo/kube-story.ts';
 import { NotAsTold, openStage } from '../demo/stage.ts';
 
 export async function demo(context: Context): Promise<number> {
@@ -19,7 +21,7 @@ export async function demo(context: Context): Promise<number> {
       JSON.stringify({
         dataDir: join(stage.folder, 'var'),
         git: { listen: '127.0.0.1:0', advertise: null, upstreams: [{ url: forge.forge.url }] },
-        kube: { enabled: false },
+        kube: { listen: '127.0.0.1:0', advertise: null },
         ops: { listen: '127.0.0.1:0' },
         log: { level: 'warn' },
       }),
@@ -27,6 +29,9 @@ export async function demo(context: Context): Promise<number> {
     const ready = await stage.serve(config);
     stage.say(`A forge that demands a token listens at ${forge.forge.url}, the git guard at ${ready.git}.`);
     await gitStory(stage, forge, config);
+    const cluster = await openCluster(stage, context.has('kube') ? ownKubeconfig(context) : undefined);
+    if (cluster) await kubeStory(stage, cluster, config);
+    else stage.say('\nThere is no kubectl on this machine: the Kubernetes half is left out.');
     stage.say('\nEvery step went as told.');
     if (!context.has('once') && process.stdin.isTTY) await linger(stage.folder, forge.forge.url);
     return 0;
@@ -37,6 +42,10 @@ export async function demo(context: Context): Promise<number> {
   } finally {
     await stage.end();
   }
+}
+
+function ownKubeconfig({ env }: Context): string {
+  return env.KUBECONFIG || join(homedir(), '.kube', 'config');
 }
 
 /** For a person at a terminal, everything stays up until Enter. */
