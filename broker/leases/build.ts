@@ -21,7 +21,8 @@ export interface Building {
   readonly denied: readonly Denied[];
 }
 
-const STOPS_ALL = ['store_unavailable', 'audit_unavailable'];
+/** What concerns every grant and not the one at hand. */
+export const STOPS_ALL = ['store_unavailable', 'audit_unavailable'];
 
 export async function build(context: Context, usable: readonly Usable[], until: number): Promise<Building> {
   const outcomes = await Promise.all(usable.map((grant) => buildOne(context, grant, until)));
