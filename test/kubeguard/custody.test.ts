@@ -284,15 +284,18 @@ describe('issuing', () => {
 });
 
 test('a new payload of a secret is used from the next request on, and one that may not be is refused', async () => {
-  const session = await held.issue({
-    kubeconfig: kubeconfigFor(
-      api.url,
-      { token: 'old-token-0123456789' },
-      { 'certificate-authority-data': Buffer.from(api.ca).toString('base64') },
-    ),
-    namespaces: ['team-a'],
-    secretId: 's1',
-  });
+  const session = await held.issue(
+    {
+      kubeconfig: kubeconfigFor(
+        api.url,
+        { token: 'old-token-0123456789' },
+        { 'certificate-authority-data': Buffer.from(api.ca).toString('base64') },
+      ),
+      namespaces: ['team-a'],
+      secretId: 's1',
+    },
+    { managedBy: 'broker' },
+  );
   expect((await ask(held, session, 'GET', PODS)).status).toBe(502);
   await held.bench.sessions.replaceSecret(
     's1',

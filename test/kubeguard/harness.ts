@@ -70,7 +70,7 @@ export interface Held {
   readonly bench: Awaited<ReturnType<typeof openBench>>;
   issue(
     input: Omit<KubeClusterInput, 'kubeconfig'> & { kubeconfig: string },
-    more?: { ttl?: number; leaseId?: string },
+    more?: { ttl?: number; leaseId?: string; managedBy?: 'broker' },
   ): Promise<Session>;
 }
 
