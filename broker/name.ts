@@ -2,7 +2,7 @@
 // terminal) has to escape it. Refusing at the door is cheaper than escaping at every sink.
 
 import { PosternError } from '../common/errors.ts';
-import { safeRef } from './safe-ref.ts';
+import { looksSecret, safeRef } from './safe-ref.ts';
 
 export const MAX_NAME_LENGTH = 64;
 const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_])?$/;
@@ -14,7 +14,9 @@ export function checkName(name: string, key = 'name'): string {
     ? `it must be 1 to ${MAX_NAME_LENGTH} letters, digits, ".", "_" or "-", beginning with a letter or digit`
     : ID_LIKE.test(name)
       ? 'it looks like an id'
-      : undefined;
+      : looksSecret(name)
+        ? 'it looks like a credential'
+        : undefined;
   if (problem === undefined) return name;
   throw new PosternError(
     'invalid_input',

@@ -91,7 +91,7 @@ export function deliverLease(lease: Lease, place: LeasePlace): Delivery {
     env,
     sensitiveEnv: Object.keys(env).filter((name) => env[name] instanceof Credential),
     files,
-    keep: keptFiles(lease).filter((name) => !Object.hasOwn(files, name)),
+    keep: [...new Set(keptFiles(lease))].filter((name) => !Object.hasOwn(files, name)),
     mounts: direct.flatMap(({ mounts }) => mounts),
     devices: direct.flatMap(({ devices }) => devices),
     bindings: lease.materials.flatMap((material) => bindingsOf(material, place.dir)),
