@@ -112,7 +112,7 @@ export function createCredentials({ host, clock, redactor }: CredentialsDeps): C
     let renewing = shared.get(name);
     if (!renewing) {
       renewing = createRenewing({
-        fetch: () => (exec ? runPlugin(exec, access) : readTokenFile(tokenFile as string, clock)),
+        obtain: () => (exec ? runPlugin(exec, access) : readTokenFile(tokenFile as string, clock)),
         expiresAt: ({ expiresAt }) => expiresAt,
         same: (a, b) => a === b || (a.token === b.token && a.cert === b.cert),
         clock,

@@ -24,7 +24,7 @@ import { createCredentials } from './credentials.ts';
 import { type ExplainInput, explain } from './explain.ts';
 import { type FlowDeps, PATIENCE, type Patience } from './flow.ts';
 import { createHandlers } from './handlers.ts';
-import { allowedVerbs, describeRules, prepareSession, summarize } from './issue.ts';
+import { allowedNamespaces, allowedVerbs, describeRules, prepareSession, summarize } from './issue.ts';
 import { credentialFields, sessionFields } from './records.ts';
 import { type Ceiling, ceilingLimits } from './rules.ts';
 import type { KubePolicy } from './session-policy.ts';
@@ -67,12 +67,15 @@ export interface RunningKubeGuard extends KubeGuard {
   close(graceMs: number): Promise<void>;
 }
 
+/** A watch holds one as long as it lasts, and all sessions of a cluster share them; the listener's own limit comes first. */
+const MAX_UPSTREAM_CONNECTIONS = 20_000;
+
 /** @throws PosternError `invalid_config` where the ceiling cannot be read */
 export function createKubeGuard(config: KubeGuardConfig, deps: KubeGuardDeps): RunningKubeGuard {
   const { sessions, audit, clock, redactor, metrics = noMetrics, log = silentLog } = deps;
   const ceiling = ceilingLimits(config.ceiling);
   const host = { execPlugins: config.execPlugins, tokenFiles: config.tokenFiles };
-  const upstreams = createUpstreams();
+  const upstreams = createUpstreams({ maxConnections: MAX_UPSTREAM_CONNECTIONS });
   const flow: FlowDeps = {
     audit,
     metrics,
@@ -133,7 +136,7 @@ export function createKubeGuard(config: KubeGuardConfig, deps: KubeGuardDeps): R
         readOnly: isReadOnly(verbs),
         summary: summarize(policy, ceiling),
         ...(namespace === undefined ? {} : { namespace }),
-        namespaces: [...new Set(Object.values(policy.rules).flatMap(({ namespaces }) => namespaces))],
+        namespaces: allowedNamespaces(policy, ceiling),
         verbs,
       };
     },

@@ -112,7 +112,17 @@ export function allowedVerbs(policy: KubePolicy, ceiling: Limits): string[] {
   return VERBS.filter((verb) => granted.includes(verb) && (ceiling.verbs?.includes(verb) ?? true));
 }
 
-/** For people: `read-only, prod: team-a, team-b` or `get, create; prod, dev: all namespaces; pods, pods/exec`. */
+/** The lists of the grants; where one sets no limit, the ceiling's. */
+export function allowedNamespaces(policy: KubePolicy, ceiling: Limits): string[] {
+  const bounds = ceiling.namespaces?.list ?? [];
+  return [
+    ...new Set(
+      Object.values(policy.rules).flatMap(({ namespaces }) => (namespaces.length > 0 ? namespaces : bounds)),
+    ),
+  ];
+}
+
+/** For people: `prod: read-only, namespaces team-a team-b, no Secrets`. */
 export function summarize(policy: KubePolicy, ceiling: Limits): string {
   return Object.entries(policy.rules)
     .map(([id, rules]) => {

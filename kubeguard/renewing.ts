@@ -11,7 +11,7 @@ export interface Renewing<T> {
 }
 
 export interface RenewingOptions<T> {
-  readonly fetch: () => Promise<T>;
+  readonly obtain: () => Promise<T>;
   /** Milliseconds since the epoch; undefined: until it is refused. */
   readonly expiresAt: (value: T) => number | undefined;
   readonly same: (a: T, b: T) => boolean;
@@ -23,13 +23,13 @@ export interface RenewingOptions<T> {
 }
 
 export function createRenewing<T>(options: RenewingOptions<T>): Renewing<T> {
-  const { fetch, expiresAt, same, clock, skewMs = 60_000, pauseMs = 10_000 } = options;
+  const { obtain, expiresAt, same, clock, skewMs = 60_000, pauseMs = 10_000 } = options;
   let current: { readonly value: T; readonly at: number } | undefined;
   let running: Promise<T> | undefined;
   let lastForced = Number.NEGATIVE_INFINITY;
 
   const refresh = (): Promise<T> => {
-    running ??= fetch()
+    running ??= obtain()
       .then((value) => {
         current = { value, at: clock.now() };
         return value;

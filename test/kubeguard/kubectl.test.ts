@@ -230,6 +230,17 @@ describe.each(generations)('%s', (generation, program, env) => {
     });
   }, 180_000);
 
+  test('attaches to what runs', async () => {
+    const attached = startKubectl(writer, ['attach', 'busy'], { program: program(), env });
+    let count = 0;
+    await waitFor('what it says', () => {
+      if (count++ % 20 === 0) api.log('team-a', 'busy', `said to ${mine}`);
+      return attached.out().includes(`said to ${mine}`);
+    });
+    attached.child.kill();
+    await attached.ended;
+  });
+
   test('copies 100 MB both ways without loss', async () => {
     const there = join(folder, `there-${mine}`);
     const back = join(folder, `back-${mine}`);
@@ -260,6 +271,10 @@ describe.each(generations)('%s', (generation, program, env) => {
       socket.write(lines);
     });
     expect(echoed).toBe(lines);
+    const opened = held.trail
+      .of('kube.request_allowed')
+      .findLast(({ subresource }) => subresource === 'portforward');
+    expect(opened?.method).toBe(generation === 'the system kubectl' ? 'GET' : 'POST');
     forward.child.kill();
     await forward.ended;
   });

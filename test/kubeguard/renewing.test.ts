@@ -11,7 +11,7 @@ function setup(life: number | undefined, skewMs = 60_000) {
   const clock = manualClock();
   const state = { fetched: 0, fails: false, name: (count: number) => `t${count}` };
   const renewing = createRenewing<Token>({
-    async fetch() {
+    async obtain() {
       await Promise.resolve();
       if (state.fails) throw new Error('not now');
       state.fetched++;
