@@ -180,6 +180,39 @@ describe('a session that is revoked', () => {
     forward.child.kill();
   });
 
+  test('two hundred watches, fifty logs and twenty execs are ended by one call, each in its own way', async () => {
+    const session = await fresh();
+    const exec = `/api/v1/namespaces/team-a/pods/busy/exec?command=sleep&command=1000&stdout=true`;
+    const handshake =
+      '*/*\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: v5.channel.k8s.io';
+    const many = (count: number, path: string, accept: string) =>
+      Promise.all(Array.from({ length: count }, () => watch(session, path, accept)));
+    const watches = await many(200, `${CONFIGMAPS}?watch=1`, 'application/json');
+    const logs = await many(50, '/api/v1/namespaces/team-a/pods/busy/log?follow=true', '*/*');
+    const execs = await many(20, exec, handshake);
+    await waitFor(
+      'all at the cluster',
+      () => api.open().watches === 200 && api.open().logs === 50 && api.open().streams === 20,
+    );
+    const started = Date.now();
+    await held.bench.sessions.revoke(session.sessionId, 'test');
+    expect(Date.now() - started).toBeLessThan(5_000);
+    await quiet();
+    expect(new Set(await Promise.all(watches.map(({ ended }) => ended)))).toEqual(new Set(['end']));
+    expect(watches.every(({ text }) => text().includes('"type":"ERROR"'))).toBe(true);
+    expect(new Set(await Promise.all(logs.map(({ ended }) => ended)))).toEqual(new Set(['cut']));
+    await Promise.all(execs.map(({ ended }) => ended));
+    expect(execs.every(({ text }) => text().includes('\u0003{"kind":"Status"'))).toBe(true);
+    expect(
+      held.trail
+        .of('kube.request_result')
+        .filter(
+          ({ sessionId, reason }) =>
+            sessionId === session.sessionId && reason === 'the session ended (revoked)',
+        ),
+    ).toHaveLength(270);
+  });
+
   test('cuts only what spends the grant that was taken out', async () => {
     const kubeconfig = api.kubeconfig({ namespace: 'team-a' });
     const issued = await held.guard.issue({
