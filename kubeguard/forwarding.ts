@@ -131,11 +131,8 @@ function upstreamHeaders(
 function wordsFor(deps: FlowDeps, { place, ending }: Admitted, outcome: Outcome): Words | undefined {
   if (outcome.how === 'complete' || outcome.how === 'client_gone') return undefined;
   const why = outcome.why ?? ending.why();
-  const words = outcomeWords(
-    { ...outcome, ...(why ? { how: 'ended', why } : {}) } as Outcome,
-    place.context.name,
-    deps.maxBodyBytes,
-  );
+  const seen = why === undefined ? outcome : ({ how: 'ended', why } as const);
+  const words = outcomeWords(seen, place.context.name, deps.maxBodyBytes);
   if (resultOf(outcome.how) === 'upstream_failed')
     deps.log.warn({ code: words.code, err: outcome.error }, words.message);
   return words;
