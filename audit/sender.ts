@@ -1,5 +1,6 @@
-// Collects the events of one turn of the event loop into a batch, posts it to the writer, and answers everybody in it
-// with one shared promise. What fails, or is not answered in time, is refused (or, with `continue`, let pass) and
+// Collects events into a batch, posts it to the writer, and answers everybody in it with one shared promise. One batch
+// is being written at a time and what comes meanwhile is the next one: alone, an event leaves at once; under load the
+// batches grow by themselves, and with them what one message and one write carry. What fails, or is not answered in time, is refused (or, with `continue`, let pass) and
 // entered in the ledger; while the disk does not answer at all, nothing more is sent to it and everything is lost at
 // once instead of waiting in line.
 
@@ -94,6 +95,17 @@ export function createSender(parts: SenderParts): Sender {
     return { texts: [], first, written: settle(), synced: settle(), count: 0, durable: 0, bytes: 0 };
   }
 
+  /** No batch is on its way to the disk. Those that only wait for a sync do not count: the writer takes more meanwhile. */
+  function isIdle(): boolean {
+    return sent.every(({ isWritten }) => isWritten);
+  }
+
+  function flushOpen(): void {
+    const batch = open;
+    open = undefined;
+    if (batch) send(batch);
+  }
+
   function lost(at: string, reason: string): Promise<void> {
     ledger.dropped(1, at, at, reason);
     metrics.auditFailure();
@@ -169,6 +181,29 @@ export function createSender(parts: SenderParts): Sender {
     remove(safe);
   }
 
+  function answered(message: Parameters<Sender['receive']>[0]): void {
+    if (message.type === 'written') written(message.from, message.to);
+    else if (message.type === 'synced') synced(message.to);
+    else if (message.type === 'unsynced') {
+      if (stuck === 'sync') stuck = undefined;
+      fail(
+        sent.filter(({ id, isWritten }) => isWritten && id <= message.to),
+        'sync',
+        message.reason,
+      );
+    } else {
+      if (stuck === 'write') stuck = undefined;
+      for (let id = message.from; id <= message.to; id++) givenUp.delete(id);
+      const batches = sent.filter(({ id }) => id >= message.from && id <= message.to);
+      if (batches.length > 0) fail(batches, 'write', message.reason);
+    }
+  }
+
+  /** What was collected while a batch was on its way follows as soon as that one is written or lost. */
+  function carryOn(): void {
+    if (open && isIdle()) flushOpen();
+  }
+
   return {
     stamp,
     lost,
@@ -180,7 +215,7 @@ export function createSender(parts: SenderParts): Sender {
       }
       if (!open) {
         open = collect(at);
-        setImmediate(this.flush);
+        if (isIdle()) setImmediate(this.flush);
       }
       open.texts.push(text);
       open.count++;
@@ -190,32 +225,15 @@ export function createSender(parts: SenderParts): Sender {
       open.durable++;
       return open.synced.promise;
     },
-    flush() {
-      const batch = open;
-      open = undefined;
-      if (batch) send(batch);
-    },
+    flush: flushOpen,
     probe() {
       const batch = collect(stamp());
       send(batch);
       return batch.synced.promise;
     },
     receive(message) {
-      if (message.type === 'written') written(message.from, message.to);
-      else if (message.type === 'synced') synced(message.to);
-      else if (message.type === 'unsynced') {
-        if (stuck === 'sync') stuck = undefined;
-        fail(
-          sent.filter(({ id, isWritten }) => isWritten && id <= message.to),
-          'sync',
-          message.reason,
-        );
-      } else {
-        if (stuck === 'write') stuck = undefined;
-        for (let id = message.from; id <= message.to; id++) givenUp.delete(id);
-        const batches = sent.filter(({ id }) => id >= message.from && id <= message.to);
-        if (batches.length > 0) fail(batches, 'write', message.reason);
-      }
+      answered(message);
+      carryOn();
     },
     watch() {
       const [oldest] = sent;
@@ -223,6 +241,7 @@ export function createSender(parts: SenderParts): Sender {
       // Looked at twice: after a pause of this thread its answer may lie in the queue.
       if (late && suspect !== oldest.id) suspect = oldest.id;
       else if (late) {
+        flushOpen(); // it would wait for the same disk
         const unwritten = sent.filter(({ isWritten }) => !isWritten);
         stuck = unwritten.length > 0 ? 'write' : 'sync';
         parts.giveUp(nextId);
@@ -235,9 +254,11 @@ export function createSender(parts: SenderParts): Sender {
     disconnected(reason) {
       stuck = undefined;
       givenUp.clear();
+      flushOpen();
       fail(sent, 'write', reason);
     },
     end(reason) {
+      flushOpen();
       if (sent.length > 0) fail(sent, 'write', reason);
     },
     health: () => (failure ? { ok: false, reason: failure.reason } : { ok: true }),
