@@ -196,6 +196,7 @@ export const brokerCommands: readonly Command[] = [
       label,
       runId,
       task,
+      { ...leaseTtl, help: 'how long the lease lasts without a renewal, up to 15m (the default)' },
       {
         name: 'stop-on-revoke',
         help: 'end the command when the lease, or a grant or session of it, is revoked',

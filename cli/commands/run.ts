@@ -50,7 +50,8 @@ export async function run(context: Context): Promise<number> {
   const folder = await makeLeaseFolder(await newLeaseFolderPath(), records);
   let answer: LeaseDelivery | undefined;
   try {
-    const place = { dir: folder.dir, ...configHome(context.env) };
+    const ttl = context.flag('ttl');
+    const place = { dir: folder.dir, ...configHome(context.env), ...(ttl !== undefined && { ttl }) };
     const askedAt = performance.now();
     answer = await client.call<LeaseDelivery>('POST', '/v1/leases', { ...requesterOf(context), ...place });
     await folder.write(answeredFiles(answer));
@@ -88,7 +89,7 @@ async function end(
   ]);
   if (wiped.status === 'rejected') say(`the folder ${folder.dir} could not be wiped; remove it`);
   if (released.status === 'rejected')
-    say('the lease could not be released; it ends when nobody renews it, in 15 minutes at most');
+    say('the lease could not be released; it ends by itself in 15 minutes at most');
 }
 
 async function releaseLease(client: ControlClient, id: string): Promise<void> {

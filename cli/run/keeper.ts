@@ -15,7 +15,7 @@ export interface KeeperOptions {
   readonly first: LeaseDelivery;
   /** When `first` was asked for, by `performance.now()`. */
   readonly askedAt: number;
-  /** Members of a renewal: where the files are. */
+  /** Members of a renewal: where the files are, for how long. */
   readonly place: object;
   /** Look for revocations between renewals; `over` is called at the first. */
   readonly watch: boolean;
