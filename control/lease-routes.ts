@@ -33,6 +33,7 @@ export function leaseRoutes(deps: LeaseDeps): Route[] {
       ...(xdgConfigHome !== undefined && { xdgConfigHome }),
     });
     return {
+      id: lease.id,
       ...leaseAnswer(lease, delivery),
       secondsLeft: timeLeft(lease, deps.now()) / 1000,
       empty: isEmpty(lease),

@@ -66,6 +66,7 @@ const whom = {
 
 export const leaseDelivery = z
   .object({
+    id: z.string(),
     leaseId: z.string(),
     ...whom,
     issuedAt: z.string(),

@@ -60,13 +60,13 @@ export function requestRoutes(deps: BrokerDeps): Route[] {
       right: 'requests:decide',
       params,
       body: shape.approveBody,
-      answer: z.object({ request: shape.requestAnswer, grant: shape.grantAnswer }),
+      answer: shape.requestAnswer.extend({ grant: shape.grantAnswer }),
       async run({ params: { id }, body }, caller) {
         const { request, grant } = await deps.broker.requests.approve(
           { requestId: id, ...body, delegation: delegation(caller) },
           personCaller(caller),
         );
-        return { request: view(request), grant: grantView(grant, deps.now()) };
+        return { ...view(request), grant: grantView(grant, deps.now()) };
       },
     }),
     route({

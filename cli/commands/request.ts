@@ -72,11 +72,11 @@ export async function show(context: Context): Promise<number> {
 export async function approve(context: Context): Promise<number> {
   const ttl = context.flag('ttl');
   const client = await context.client();
-  const answer = await client.call<{ request: Request; grant: Grant }>('POST', `${at(context)}/approve`, {
+  const answer = await client.call<Request & { grant: Grant }>('POST', `${at(context)}/approve`, {
     ...(await decision(context)),
     ...(ttl !== undefined && { ttl }),
   });
-  context.out(context.json ? jsonText(answer) : facts(describe(answer.request)));
+  context.out(context.json ? jsonText(answer) : facts(describe(answer)));
   return 0;
 }
 

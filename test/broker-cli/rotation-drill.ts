@@ -77,7 +77,7 @@ export async function drill({ rows, kills, atOnce = 32, say = () => {} }: Drill)
           throw error;
         });
       if (!last) {
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * (rows / 8 + 100)));
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * (rows / 14 + 60)));
         const killed = await Promise.race([rotation, undefined]);
         await server.kill('SIGKILL');
         if (killed === undefined) done++;
