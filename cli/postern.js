@@ -29,7 +29,7 @@ if (Number(process.versions.node.split('.')[0]) >= LEAST) {
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR2', 'SIGWINCH'])
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH'])
     process.on(signal, () => child.kill(signal));
   child.on('error', (error) => {
     process.stderr.write(`postern: ${error.message}\n`);

@@ -68,8 +68,13 @@ interface Running {
   out(): string;
   err(): string;
 }
-function start(args: readonly string[], script: string, own: object = env): Running {
-  const child = spawn(process.execPath, [launcher, ...args, '--', 'sh', '-c', script], {
+function start(
+  args: readonly string[],
+  script: string,
+  own: object = env,
+  node: readonly string[] = [],
+): Running {
+  const child = spawn(process.execPath, [...node, launcher, ...args, '--', 'sh', '-c', script], {
     env: own as NodeJS.ProcessEnv,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -230,6 +235,37 @@ describe('signals', () => {
     expect(await running.exit).toBe(143);
     expect(existsSync(dir)).toBe(false);
     await nothingLeft('/srv/signals');
+  });
+});
+
+describe('behind the launcher that an old node needs', () => {
+  beforeAll(() => granted('/srv/launched', '1h'));
+  const old = [
+    '--import',
+    `data:text/javascript,if (!process.channel) Object.defineProperty(process.versions, 'node', { value: '20.1.0' })`,
+  ];
+
+  test('signals and status go through once', async () => {
+    const script = `trap 'echo got' INT; trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done`;
+    const running = start(about('/srv/launched'), script, env, old);
+    await said(running, 'ready');
+    running.child.kill('SIGINT');
+    await said(running, 'got');
+    running.child.kill('SIGTERM');
+    expect(await running.exit).toBe(9);
+    expect(running.out()).toBe('ready\ngot\n');
+    await nothingLeft('/srv/launched');
+  });
+
+  test('one that is killed takes the command along, and leaves nothing', async () => {
+    const running = start(about('/srv/launched'), 'echo "$$ $DOCKER_CONFIG"; exec sleep 60', env, old);
+    await said(running, '\n');
+    const [pid, dir = ''] = running.out().trim().split(' ');
+    expect(existsSync(dir)).toBe(true);
+    running.child.kill('SIGKILL');
+    await waitFor('the command to end', () => !existsSync(`/proc/${pid}`));
+    await waitFor('the folder to be wiped', () => folders().length === 0 && !existsSync(dir));
+    await waitFor('the lease to end', async () => (await leases('/srv/launched')).length === 0);
   });
 });
 
