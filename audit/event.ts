@@ -144,6 +144,8 @@ export interface AuditEvent {
   readonly refs?: readonly RefRecord[] | undefined;
   /** How many more refs the push named than the record keeps. */
   readonly refsOmitted?: number | undefined;
+  /** The names of a push's options, without their values. */
+  readonly pushOptions?: readonly string[] | undefined;
   readonly verb?: string | undefined;
   readonly apiGroup?: string | undefined;
   readonly resource?: string | undefined;

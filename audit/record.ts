@@ -18,7 +18,10 @@ export const LIMITS = {
   command: 4096,
   ref: 1024,
   text: 256,
-  refs: 100,
+  /** The most that `git.push.maxRefs` can be: of a push that is admitted none is left out. */
+  refs: 1000,
+  /** Of their text, so that no line reaches 1 MiB, which is as far back as readers look for the last one. */
+  refBytes: 900 * 1024,
 } as const;
 
 /** Stands between the five parts of an encoded event: time, and the text around the holes. */
@@ -30,7 +33,7 @@ type Kind = 'text' | 'closed' | 'number' | 'refs' | 'command' | 'data';
 /** In the order of canonical JSON; `|` marks where the writer puts prev, seq and time. */
 const ORDER = `action:closed actor anchor:data apiGroup bytesDown:number bytesUp:number code:closed command:command
   constraints decision:closed durationMs:number exchangeId executorId expiresAt gap:data grantId guard:closed host kind
-  leaseId method name namespace port:number | projectId reason refs:refs refsOmitted:number repo requestId resource runId
+  leaseId method name namespace port:number | projectId pushOptions:command reason refs:refs refsOmitted:number repo requestId resource runId
   secretId secretName | service sessionId sourceIp status:number subject subresource taskId | userAgent verb`;
 
 const GROUPS: readonly (readonly { key: Key; kind: Kind; limit: number }[])[] = ORDER.split('|').map(
@@ -69,20 +72,34 @@ export function encodeEvent(event: AuditEvent, time: string, redactor: Redactor 
 
 function members(event: AuditEvent, group: number, clean: Clean, redactor: Redactor | undefined): string {
   let out = '';
+  let left: number | undefined; // refs that the record's own limits leave out
   for (const { key, kind, limit } of GROUPS[group] ?? []) {
     // `v` sorts between userAgent and verb.
     if (key === 'verb') out += '"v":1,';
-    const value = key === 'refsOmitted' ? omitted(event) : event[key];
+    const value = key === 'refsOmitted' ? (event.refsOmitted ?? left) : event[key];
     if (value === undefined) continue;
+    if (kind === 'refs') {
+      const refs = refsText(event.refs ?? [], clean);
+      left = refs.left > 0 ? refs.left : undefined;
+      out += `"${key}":${refs.text},`;
+      continue;
+    }
     const text = printed(value, kind, limit, clean, redactor);
     if (text !== undefined) out += `"${key}":${text},`;
   }
   return group === 0 ? `{${out}` : out;
 }
 
-/** As told, or as many as the record's own limit leaves out. */
-function omitted({ refs, refsOmitted }: AuditEvent): number | undefined {
-  return refsOmitted ?? (refs && refs.length > LIMITS.refs ? refs.length - LIMITS.refs : undefined);
+function refsText(refs: readonly RefRecord[], clean: Clean): { text: string; left: number } {
+  const texts: string[] = [];
+  let bytes = 0;
+  for (const ref of refs.slice(0, LIMITS.refs)) {
+    const text = refText(ref, clean);
+    bytes += Buffer.byteLength(text) + 1;
+    if (bytes > LIMITS.refBytes) break;
+    texts.push(text);
+  }
+  return { text: `[${texts.join(',')}]`, left: refs.length - texts.length };
 }
 
 function printed(
@@ -95,11 +112,6 @@ function printed(
   switch (kind) {
     case 'number':
       return whole(value);
-    case 'refs':
-      return `[${(value as readonly RefRecord[])
-        .slice(0, LIMITS.refs)
-        .map((ref) => refText(ref, clean))
-        .join(',')}]`;
     case 'command':
       return JSON.stringify(bounded(redactor ? redactor.value(value) : value));
     case 'data':

@@ -54,6 +54,7 @@ export function finish(
         push: {
           refs: git.push.refs,
           allowDelete: git.push.allowDelete,
+          options: git.push.options,
           maxRefs: git.push.maxRefs,
           maxPackBytes: git.push.maxPackBytes,
         },

@@ -104,6 +104,12 @@ export const pushRef = () =>
     compileGlob(glob, { globstar: true, key }),
   ).refine((glob) => glob.startsWith('refs/'), of('a glob of full ref names, beginning with refs/'));
 
+export const pushOption = () =>
+  plain(
+    'a push option of up to 256 characters, in which * stands for any characters (no other wildcard)',
+    /^[^?[\]{}\\\x00-\x1f\x7f]{1,256}$/,
+  );
+
 export const namespace = () =>
   readBy('a namespace, or a glob such as team-*', (glob, key) => compileGlob(glob, { key }));
 

@@ -15,6 +15,7 @@ import {
   of,
   path,
   plain,
+  pushOption,
   pushRef,
   resource,
   section,
@@ -123,7 +124,11 @@ export const configSchema = z.strictObject(
           description:
             '`false`: no session may delete a ref, whatever it was granted. Absent or `true`: the session decides.',
         }),
-        maxRefs: count(10_000).prefault(16).meta({ description: 'Refs in one push.' }),
+        options: list(pushOption()).prefault(['*']).meta({
+          description:
+            'Push options that may pass, as whole texts; `*` stands for any characters. A bare `*` leaves out those that act beyond the refs: these need an entry that names them, such as `merge_request.*`. An empty list lets none pass.',
+        }),
+        maxRefs: count(1_000).prefault(16).meta({ description: 'Refs in one push.' }),
         maxPackBytes: count(Number.MAX_SAFE_INTEGER)
           .prefault(2_147_483_648)
           .meta({ description: 'Bytes of one push, pack and commands together.' }),

@@ -59,6 +59,8 @@ export interface Config {
       readonly refs: readonly string[];
       /** `false` is a ceiling; `undefined` and `true` leave it to the session. */
       readonly allowDelete: boolean | undefined;
+      /** See gitproxy/push-options.ts. Empty: none passes. */
+      readonly options: readonly string[];
       readonly maxRefs: number;
       readonly maxPackBytes: number;
     };

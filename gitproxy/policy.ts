@@ -8,11 +8,12 @@
 //   which refs         A push is judged by the pushRefs of the one credential that it would spend, within the
 //                      deployment's refs; all or nothing. An entry permits creating and updating, and deleting where the
 //                      grant allows that; `create:`, `update:`, `delete:` (or several, `create,delete:`) in front make
-//                      an entry permit just these.
+//                      an entry permit just these. Push options are the deployment's alone to admit (push-options.ts).
 
 import { compileGlob, isExact } from '../common/glob.ts';
 import type { Reason, Refusal } from '../common/reason.ts';
 import type { Session } from '../sessions/session.ts';
+import { judgeOptions } from './push-options.ts';
 import { operationOf, type RefCommand, type RefOperation } from './receive-pack.ts';
 import { isPushableRef, showRef } from './ref-name.ts';
 
@@ -41,6 +42,8 @@ export interface PushCeiling {
   readonly refs: readonly string[];
   /** `false`: no session deletes. */
   readonly allowDelete?: boolean | undefined;
+  /** Push options, `*` for any characters; absent: `*`, which admits the harmless ones. See push-options.ts. */
+  readonly options?: readonly string[] | undefined;
   readonly maxRefs: number;
   /** Of a whole push, commands and pack. */
   readonly maxPackBytes: number;
@@ -126,6 +129,7 @@ export function judgePush(
   grant: GitGrant,
   ceiling: PushCeiling,
   commands: readonly RefCommand[],
+  options: readonly string[] = [],
 ): PushVerdict {
   if (commands.length > ceiling.maxRefs) {
     const refusal: Refusal = {
@@ -143,7 +147,11 @@ export function judgePush(
     return judgeRef(grant, ceiling, command);
   });
   const refusal = refusals.find((each) => each !== undefined);
-  if (!refusal) return { ok: true };
+  if (!refusal) {
+    const option = judgeOptions(ceiling.options ?? ['*'], options);
+    if (!option) return { ok: true };
+    return { ok: false, refusal: option, reasons: commands.map(() => `${option.code}: ${option.message}`) };
+  }
   const innocent = `refused as a whole: another ref was (${refusal.code})`;
   const reasons = refusals.map((each) => (each ? `${each.code}: ${each.what}` : innocent));
   return { ok: false, refusal, reasons };

@@ -23,10 +23,10 @@ import {
   resultOf,
   upstreamOf,
 } from './flow.ts';
-import { describePush, judgePush } from './policy.ts';
+import { describePush, judgePush, list } from './policy.ts';
 import { answerEmpty } from './probe.ts';
 import type { PushHead } from './receive-pack.ts';
-import { event, movement, refRecords } from './records.ts';
+import { event, movement, optionNames, refRecords } from './records.ts';
 import { lines, sendRefusal, type Words } from './refusal.ts';
 import { createReportReader, refusedReport } from './report.ts';
 import { answerType, buildUpstreamRequest, gitHeaders, judgeAnswer, upstreamFailure } from './upstream.ts';
@@ -46,7 +46,7 @@ export async function servePush(deps: FlowDeps, admitted: Admitted): Promise<voi
     return dropBody(exchange.req, DROP_BYTES, DROP_IDLE_MS);
   }
 
-  const verdict = judgePush(grant, deps.ceiling, head.commands);
+  const verdict = judgePush(grant, deps.ceiling, head.commands, head.options);
   if (!verdict.ok) return deny(deps, admitted, head, verdict.refusal, verdict.reasons);
   const tooLarge = packTooLarge(deps.ceiling.maxPackBytes);
   if (Number(exchange.req.headers['content-length'] ?? 0) > deps.ceiling.maxPackBytes)
@@ -57,7 +57,8 @@ export async function servePush(deps: FlowDeps, admitted: Admitted): Promise<voi
   let upstream: Dispatcher;
   try {
     upstream = upstreamOf(deps, admitted);
-    await deps.audit.append(event(knownOf(admitted), 'git.push_allowed', 'allow', { refs }), 'durable');
+    const allowed = { refs, ...optionNames(head) };
+    await deps.audit.append(event(knownOf(admitted), 'git.push_allowed', 'allow', allowed), 'durable');
     credential = await openCredential(admitted);
     checkNotEnded(admitted);
   } catch (error) {
@@ -184,11 +185,15 @@ async function deny(
     ok: false,
     reason: reasons[i] ?? refusal.message,
   }));
-  const about = { refs, code: refusal.code, status: 200, reason: `${refusal.rule}: ${refusal.message}` };
+  const reason = `${refusal.rule}: ${refusal.message}`;
+  const about = { refs, ...optionNames(head), code: refusal.code, status: 200, reason };
   await note(deps, event(knownOf(admitted), 'git.push_denied', 'deny', about));
   deps.metrics.denial('git', refusal.code);
   conclude(deps, admitted, 'denied', NOTHING_MOVED);
-  const more = [`this session may ${describePush(admitted.grant, deps.ceiling)}`];
+  const more =
+    refusal.rule === 'git.push.options'
+      ? [`push options that may pass, harmless ones where it is *: ${list(deps.ceiling.options ?? ['*'])}`]
+      : [`this session may ${describePush(admitted.grant, deps.ceiling)}`];
   await answerReport(admitted, head, { ...refusal, more }, reasons);
 }
 

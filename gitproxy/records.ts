@@ -18,7 +18,8 @@ import type { Outcome } from '../relay/forward.ts';
 import type { Exchange, Unreadable } from '../relay/listener.ts';
 import type { Session } from '../sessions/session.ts';
 import { describePush, type GitGrant, type GitPolicy, list, type PushCeiling } from './policy.ts';
-import { operationOf, type RefCommand } from './receive-pack.ts';
+import { optionName } from './push-options.ts';
+import { operationOf, type PushHead, type RefCommand } from './receive-pack.ts';
 import { showRef } from './ref-name.ts';
 import type { RefResult } from './report.ts';
 import { type Route, repositoryName } from './route.ts';
@@ -125,6 +126,10 @@ export function refRecords(
       ...(outcome?.reason ? { reason: outcome.reason } : {}),
     };
   });
+}
+
+export function optionNames({ options = [] }: PushHead): About {
+  return options.length === 0 ? {} : { pushOptions: options.map(optionName) };
 }
 
 /** Bytes that are no request, and that name an Authorization. */

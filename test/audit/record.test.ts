@@ -208,7 +208,7 @@ test('long texts are cut with a mark, and many arguments or refs too', () => {
   expect(record.command?.at(-1)).toBe('…[+2 arguments]');
   expect(JSON.stringify(record.command).length).toBeLessThan(4200);
   expect(record.refs).toHaveLength(LIMITS.refs);
-  expect(record.refsOmitted).toBe(4900);
+  expect(record.refsOmitted).toBe(5000 - LIMITS.refs);
 });
 
 test('time never runs backward in a chain', () => {
@@ -218,4 +218,48 @@ test('time never runs backward in a chain', () => {
     first.tail,
   );
   expect(second.tail.time).toBe(TIME);
+});
+
+test('a record of refs stays under 1 MiB, whatever their names are made of, and says how many it left out', () => {
+  for (const name of ['\x01'.repeat(900), '\ufffd'.repeat(1000), '"'.repeat(1000)]) {
+    const refs = Array.from({ length: 1000 }, () => ({
+      ref: name,
+      op: 'create' as const,
+      old: '0'.repeat(64),
+      new: '1'.repeat(64),
+      result: 'ng' as const,
+      reason: 'x'.repeat(300),
+    }));
+    const line = lineOf({ action: 'git.push_denied', decision: 'deny', refs });
+    expect(Buffer.byteLength(line)).toBeLessThan(1024 * 1024);
+    const record = JSON.parse(line) as AuditRecord;
+    expect((record.refs?.length ?? 0) + (record.refsOmitted ?? 0)).toBe(1000);
+    expect(record.refs?.length).toBeGreaterThan(100);
+  }
+});
+
+test('a thousand refs of the length that people give them are all there', () => {
+  const refs = Array.from({ length: 1000 }, (_, i) => ({
+    ref: `refs/heads/agent/${'feature'.repeat(20)}/${i}`,
+    op: 'update' as const,
+    old: '0'.repeat(64),
+    new: '1'.repeat(64),
+    result: 'ng' as const,
+    reason: 'refused as a whole: another ref was (ref_not_allowed)',
+  }));
+  const record = recordOf({ action: 'git.push_denied', decision: 'deny', refs });
+  expect(record.refs).toHaveLength(1000);
+  expect(record.refsOmitted).toBeUndefined();
+});
+
+test('the options of a push are there by name, redacted and bounded', () => {
+  const pushOptions = [
+    'ci.skip',
+    `ghp_${'a1B2'.repeat(9)}`,
+    ...Array.from({ length: 40 }, () => 'x'.repeat(200)),
+  ];
+  const record = recordOf({ action: 'git.push_denied', decision: 'deny', pushOptions });
+  expect(record.pushOptions?.[0]).toBe('ci.skip');
+  expect(JSON.stringify(record)).not.toContain('a1B2a1B2');
+  expect(JSON.stringify(record.pushOptions).length).toBeLessThan(4500);
 });

@@ -115,6 +115,7 @@ describe('a push that is allowed', () => {
     const work = await workOn();
     const options = ['-o', 'ci.skip', '-o', 'note=hello world', '--atomic'];
     expect(await work.push('-q', ...options, 'origin', 'main', 'main:x')).toMatchObject({ code: 0 });
+    expect(recorded('git.push_allowed')[0]?.pushOptions).toEqual(['ci.skip', 'note']);
   });
 
   test('comes from a shallow clone', async () => {
@@ -261,6 +262,20 @@ describe('a push that is refused says so in the words of git, and nothing reache
     expect(await work.refs()).toBe(before);
     expect(recorded('git.push_denied')[0]).toMatchObject({ code: 'pack_too_large' });
     expect(recorded('git.push_result')[0]).toMatchObject({ decision: 'error', refs: [{ result: 'ng' }] });
+  });
+
+  test('options that act beyond the refs, however the forge would take them', async () => {
+    const work = await workOn();
+    await outside.ok(['config', 'receive.advertisePushOptions', 'true'], { cwd: work.bare });
+    const args = ['-o', 'ci.skip', '-o', 'merge_request.title=a secret word', 'origin', 'main'];
+    const err = await refused(work, args, 'push_not_allowed');
+    expect(err).toMatch(
+      /! \[remote rejected\] main -> main \(push_not_allowed: the push option merge_request\.title acts beyond/,
+    );
+    const [denied] = recorded('git.push_denied');
+    expect(denied?.pushOptions).toEqual(['ci.skip', 'merge_request.title']);
+    expect(denied?.reason).toMatch(/^git\.push\.options: /);
+    expect(err + JSON.stringify(denied)).not.toContain('a secret word');
   });
 
   test('signing is not offered: --signed says so, if-asked pushes', async () => {

@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -84,7 +84,7 @@ describe('the command list of a push', () => {
   test('tells how the client wants its report', () => {
     const of = (list: string) => read([body(first(`${zero} ${one} refs/heads/a`, list))])?.capabilities;
     expect(of(' report-status side-band-64k')).toEqual({ report: true, band: 65_515 });
-    expect(of('report-status-v2 atomic push-options object-format=sha1 agent=x\n')).toEqual({
+    expect(of('report-status-v2 atomic quiet object-format=sha1 agent=x\n')).toEqual({
       report: true,
       band: 0,
     });
@@ -161,6 +161,44 @@ describe('the command list of a push', () => {
     expect(refusalOf(bytes)).toBe(code);
   });
 
+  const asking = (list = ' report-status push-options'): Buffer =>
+    body(first(`${zero} ${one} refs/heads/a`, list));
+  const section = (...options: string[]): Buffer => body(...options);
+
+  test.each<[string, Buffer, readonly string[] | undefined]>([
+    ['two of them', Buffer.concat([asking(), section('ci.skip', 'a=b c\n')]), ['ci.skip', 'a=b c']],
+    ['none after all', Buffer.concat([asking(), section()]), []],
+    ['with a value of the feature', Buffer.concat([asking(' push-options=1'), section('x')]), ['x']],
+    [
+      'an empty one, and one of odd bytes',
+      Buffer.concat([asking(), section('', '\xff=\xfe')]),
+      ['', '\xff=\xfe'],
+    ],
+    ['not negotiated', asking(' report-status xpush-options push-optionsx'), undefined],
+    ['of an empty push', body(), undefined],
+  ])('options: %s', (_what, bytes, expected) => {
+    const behind = Buffer.concat([bytes, Buffer.from('PACK')]);
+    for (let cut = 0; cut <= behind.length; cut++)
+      expect(read([behind.subarray(0, cut), behind.subarray(cut)])?.options).toEqual(expected);
+    expect(read([...behind].map((byte) => Buffer.from([byte])))?.options).toEqual(expected);
+    // Before the last flush nothing is decided.
+    expect(read([bytes.subarray(0, -1)])).toBeUndefined();
+  });
+
+  test.each<[string, Buffer, string]>([
+    ['a NUL', section('ci.skip\0x'), 'malformed_request'],
+    ['a line feed inside', section('ci.skip\nmr.create'), 'malformed_request'],
+    ['a pack in place of the section', Buffer.from('PACK\0\0\0\x02'), 'malformed_request'],
+    ['a delimiter for a flush', Buffer.from('0005x0001'), 'malformed_request'],
+    [
+      'more than is bearable',
+      section(...Array.from({ length: 80 }, () => 'x'.repeat(1_000))),
+      'push_not_allowed',
+    ],
+  ])('is refused with options that have %s', (_what, bytes, code) => {
+    expect(refusalOf(Buffer.concat([asking(), bytes]))).toBe(code);
+  });
+
   test('without an end is cut at a bound, and keeps its capabilities for the answer', () => {
     const reader = createPushHeadReader();
     const line = pktLine(`${zero} ${one} refs/heads/${'x'.repeat(900)}`);
@@ -179,8 +217,15 @@ describe('the command list of a push', () => {
 describe('git receive-pack on the same bytes', () => {
   let repo: string;
   let commit: string;
+  let hooks: string;
   beforeAll(() => {
     repo = mkdtempSync(join(tmpdir(), 'postern-test-receive-'));
+    hooks = mkdtempSync(join(tmpdir(), 'postern-test-hooks-'));
+    // Says how many options git read, and which.
+    const hook =
+      '#!/bin/sh\ni=0; echo "count=$GIT_PUSH_OPTION_COUNT" >&2\n' +
+      'while [ $i -lt $((GIT_PUSH_OPTION_COUNT)) ]; do eval "printf \'option=%s\\n\' \\"\\$GIT_PUSH_OPTION_$i\\"" >&2; i=$((i+1)); done\n';
+    writeFileSync(join(hooks, 'pre-receive'), hook, { mode: 0o755 });
     const git = (...args: string[]): string =>
       execFileSync('git', ['-C', repo, '-c', 'user.name=t', '-c', 'user.email=t@localhost', ...args], {
         encoding: 'utf8',
@@ -195,12 +240,14 @@ describe('git receive-pack on the same bytes', () => {
   const pack = Buffer.concat([empty, createHash('sha1').update(empty).digest()]);
 
   /** The refs that git took for commands, in order; undefined: it gave up on the bytes. */
-  function gitReads(bytes: Buffer): string[] | undefined {
-    const settings = ['-c', 'receive.autogc=false', '-c', 'core.fsync=none'];
-    const { stdout } = spawnSync('git', [...settings, 'receive-pack', '--stateless-rpc', repo], {
+  function gitReads(bytes: Buffer, onStderr?: (text: string) => void): string[] | undefined {
+    const settings = ['-c', 'receive.autogc=false', '-c', 'core.fsync=none', '-c', `core.hooksPath=${hooks}`];
+    if (onStderr) settings.push('-c', 'receive.advertisePushOptions=true');
+    const { stdout, stderr } = spawnSync('git', [...settings, 'receive-pack', '--stateless-rpc', repo], {
       input: bytes,
       env: { ...process.env, GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' },
     });
+    onStderr?.(stderr.toString('latin1'));
     if (stdout.length === 0) return [];
     const refs: string[] = [];
     let unpacked = false;
@@ -286,6 +333,54 @@ describe('git receive-pack on the same bytes', () => {
       { numRuns: 400 },
     );
     expect(agreed).toBeGreaterThan(100);
+  });
+
+  test('never sees other push options than ours', { timeout: 120_000 }, () => {
+    const feature = fc.constantFrom(
+      ...[' push-options', ' atomic push-options', ' push-options=yes', ' push-options agent=x'],
+      ...['', ' xpush-options', ' push-optionsx', ' push-options\n'],
+    );
+    const option = fc.oneof(
+      fc.constantFrom('ci.skip', 'mr.create', 'a=b', '', 'x\n', 'x\n\n', 'a\0b', 'ERR x', '\xff', ' x '),
+      fc.stringMatching(/^[ -~]{1,12}$/),
+    );
+    const ending = fc.constantFrom('0000', '0000', '0000', '0001', '0002', '00000000', '');
+    let agreed = 0;
+    fc.assert(
+      fc.property(
+        feature,
+        fc.array(option, { maxLength: 4 }),
+        ending,
+        fc.boolean(),
+        (list, options, end, negotiated) => {
+          const bytes = Buffer.concat([
+            body(`${zero} ${commit} refs/heads/o\0report-status${list}`),
+            ...options.map((each) => pktLine(each)),
+            Buffer.from(end),
+            pack,
+          ]);
+          let ours: PushHead | undefined;
+          try {
+            ours = read([bytes]);
+          } catch (error) {
+            if (error instanceof PushHeadError) return;
+            throw error;
+          }
+          if (!ours) return;
+          let said = '';
+          // Not negotiated, the section is a broken pack to git: no ref moves by it.
+          const refs = gitReads(bytes, negotiated ? (text) => (said = text) : undefined);
+          expect([undefined, '', 'refs/heads/o']).toContain(refs?.join()); // git gives up on some
+          execFileSync('git', ['-C', repo, 'update-ref', '-d', 'refs/heads/o']);
+          if (!negotiated || !/^count=/m.test(said)) return;
+          const seen = [...said.matchAll(/^option=(.*)$/gm)].map(([, text]) => text);
+          expect(seen).toEqual([...(ours.options ?? [])]);
+          agreed++;
+        },
+      ),
+      { numRuns: 200 },
+    );
+    expect(agreed).toBeGreaterThan(20);
   });
 
   test('takes what ours takes, in every shape that git writes', () => {
