@@ -199,7 +199,7 @@ export const brokerCommands: readonly Command[] = [
       { ...leaseTtl, help: 'how long the lease lasts without a renewal, up to 15m (the default)' },
       {
         name: 'stop-on-revoke',
-        help: 'end the command when the lease, or a grant or session of it, is revoked',
+        help: 'end the command when the lease is revoked, or loses a grant or a session',
       },
     ],
     notes: [

@@ -1,6 +1,7 @@
 // `lease create|list|show|renew|release`. The folder is made or checked before anything is leased, and a lease whose files
 // can't be written is released again.
 
+import { rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { query } from '../../control/client.ts';
 import type { LeaseDelivery, LeaseView } from '../../control/lease-schemas.ts';
@@ -33,6 +34,8 @@ export async function create(context: Context): Promise<number> {
   const answer = await client
     .call<LeaseDelivery>('POST', '/v1/leases', body)
     .catch(async (error: unknown) => {
+      // The private one was made for this, and is empty.
+      if (out && context.flag('out') === undefined) await rmdir(out.dir).catch(() => {});
       await out?.discard();
       throw error;
     });

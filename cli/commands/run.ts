@@ -33,16 +33,18 @@ export async function run(context: Context): Promise<number> {
   await sweepLeaseFolders(records);
 
   let child: Child | undefined;
-  let early: NodeJS.Signals | undefined;
+  const early = Promise.withResolvers<NodeJS.Signals>();
   const release = catchSignals((signal) => {
     if (child) child.kill(signal);
-    else if (signal !== 'SIGWINCH') early ??= signal;
+    else if (signal !== 'SIGWINCH') early.resolve(signal);
   });
   const endChild = (): void => {
-    early ??= 'SIGTERM';
+    early.resolve('SIGTERM');
     child?.kill('SIGTERM');
     setTimeout(() => child?.kill('SIGKILL'), GRACE_MS).unref();
   };
+  // Whoever read what we say may be gone; the command goes on.
+  process.stderr.on('error', () => {});
   // A launcher that dies must not leave the command behind, with credentials.
   process.removeAllListeners('disconnect').once('disconnect', endChild);
   void orphaned(context.env).then(endChild);
@@ -53,10 +55,16 @@ export async function run(context: Context): Promise<number> {
     const ttl = context.flag('ttl');
     const place = { dir: folder.dir, ...configHome(context.env), ...(ttl !== undefined && { ttl }) };
     const askedAt = performance.now();
-    answer = await client.call<LeaseDelivery>('POST', '/v1/leases', { ...requesterOf(context), ...place });
+    const asked = client.call<LeaseDelivery>('POST', '/v1/leases', { ...requesterOf(context), ...place });
+    const first = await Promise.race([asked, early.promise]);
+    if (typeof first === 'string') {
+      const late = sleep(RELEASE_MS, undefined, { ref: false });
+      answer = (await Promise.race([asked, late]).catch(() => undefined)) ?? undefined;
+      return 128 + constants.signals[first];
+    }
+    answer = first;
     await folder.write(answeredFiles(answer));
     tell(answer, say);
-    if (early) return 128 + constants.signals[early];
     const started = startChild(context.args, childEnvironment(context.env, answer.env, own), say);
     child = started;
     const keeper = keepLease({
@@ -73,6 +81,8 @@ export async function run(context: Context): Promise<number> {
   } finally {
     await end(client, folder, answer?.leaseId, say);
     release();
+    // A call that never ends must not hold the process.
+    setTimeout(() => process.exit(), 200).unref();
   }
 }
 

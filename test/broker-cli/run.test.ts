@@ -4,6 +4,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { waitFor } from '../support/wait.ts';
@@ -206,6 +207,21 @@ describe('status and environment', () => {
     expect(ran).toMatchObject({ code: 1, out: '' });
     expect(folders()).toEqual([]);
   });
+});
+
+test('a server that never answers holds nobody: SIGTERM ends it, and nothing stays', async () => {
+  const socket = join(folder, 'stuck.sock');
+  const asked: Socket[] = [];
+  const stuck = createServer((connection) => void asked.push(connection)).listen(socket);
+  const other = configure(join(folder, 'stuck'), { control: { socket } });
+  const running = start(['run', '--project', 'p', '--config', other], 'echo ran');
+  await waitFor('the question', () => asked.length > 0);
+  running.child.kill('SIGTERM');
+  expect(await running.exit).toBe(143);
+  expect(running.out()).toBe('');
+  expect(folders()).toEqual([]);
+  for (const connection of asked) connection.destroy();
+  stuck.close();
 });
 
 describe('signals', () => {
