@@ -73,7 +73,8 @@ function compileSegment(segment: string, nocase: boolean): (text: string) => boo
   const parts = segment.split('*').map((piece): Part<string> => {
     const size = piece.replace(new RegExp(CLASS, 'g'), '?').length;
     if (size === 0) return { size, fits: () => true };
-    const expression = picomatch.makeRe(piece, {
+    // Behind a class picomatch would read a plus as a quantifier.
+    const expression = picomatch.makeRe(piece.replaceAll('+', '[+]'), {
       dot: true,
       nobrace: true,
       noext: true,

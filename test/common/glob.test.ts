@@ -180,6 +180,19 @@ describe('the matcher', () => {
     );
   });
 
+  it('reads a plus as itself, behind a class too', () => {
+    const matches = compileGlob('[ab]+*');
+    expect(['a+', 'b+c', 'a', 'aa', 'aab', 'ab'].map(matches)).toEqual([
+      true,
+      true,
+      false,
+      false,
+      false,
+      false,
+    ]);
+    expect(compileGlob('c+?')('c++')).toBe(true);
+  });
+
   it('takes what was made from the pattern', () => {
     const filled = segment.chain((glob) =>
       fc.array(fc.constantFrom('a', 'b', '.', '-', ''), { minLength: 12, maxLength: 12 }).map((fill) => ({
