@@ -163,4 +163,4 @@ it('no exchange outlives a revocation that was answered, and none begins after i
     ),
     { numRuns: 120 },
   );
-});
+}, 240_000);
