@@ -12,6 +12,9 @@ import { PosternError } from '../common/errors.ts';
 import { type Environment, readEnvFile } from './env.ts';
 import { FILE_NAMES, type Parcel } from './parcel.ts';
 
+/** Far over what the variables of any lease take. */
+const MAX_ENV_BYTES = 1024 * 1024;
+
 export interface Folder {
   /** Absolute. */
   readonly dir: string;
@@ -82,14 +85,27 @@ async function adopt(dir: string, key: string): Promise<Environment> {
 /** `undefined` where this is not a file that an earlier parcel left. */
 async function readEnv(path: string): Promise<Environment | undefined> {
   try {
-    const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    try {
-      return (await file.stat()).isFile() ? readEnvFile(await file.readFile('utf8')) : undefined;
-    } finally {
-      await file.close();
-    }
+    return readEnvFile(await readOwn(path, MAX_ENV_BYTES));
   } catch {
     return undefined;
+  }
+}
+
+/**
+ * Reads a file that was written here earlier and that a workload may have replaced since: no link is followed, no pipe
+ * waited for, and no more is read than such a file can hold.
+ * @throws where it is not a regular file, or larger than `maxBytes`
+ */
+export async function readOwn(path: string, maxBytes: number): Promise<string> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const stat = await file.stat();
+    if (!stat.isFile() || stat.size > maxBytes) throw new Error('not a file of ours');
+    const text = Buffer.alloc(stat.size);
+    const { bytesRead } = await file.read(text, 0, text.length, 0);
+    return text.toString('utf8', 0, bytesRead);
+  } finally {
+    await file.close();
   }
 }
 
@@ -108,6 +124,20 @@ export async function placeFile(dir: string, name: string, content: Credential):
   } catch (error) {
     await rm(next, { force: true });
     throw error;
+  }
+}
+
+/** Whether the file is there and is this, so that it need not be put again. Follows no link and waits for nothing. */
+export async function holds(path: string, content: Credential): Promise<boolean> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(path, flags).catch(() => undefined);
+  if (!file) return false;
+  try {
+    const stat = await file.stat();
+    const bytes = Buffer.from(content.reveal(), 'utf8');
+    return stat.isFile() && stat.size === bytes.length && (await file.readFile()).equals(bytes);
+  } finally {
+    await file.close();
   }
 }
 

@@ -5,22 +5,25 @@
 
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { lstat, mkdir, open, readdir, rm, statfs, unlink } from 'node:fs/promises';
+import { chmod, lstat, mkdir, open, readdir, rm, statfs, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, isAbsolute, join } from 'node:path';
 import type { Credential } from '../common/credential.ts';
 import { PosternError } from '../common/errors.ts';
-import { placeFile } from './folder.ts';
+import { holds, placeFile } from './folder.ts';
 import { forget, type LeaseRecords, remember } from './lease-records.ts';
 
 /** By this every sweep knows a folder as one of ours; nothing without it is ever wiped. */
 export const LEASE_FOLDER_PREFIX = 'postern-lease-';
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const TMPFS = 0x01021994;
+/** The unit of `st_blocks` (stat(3type)). */
+const BLOCK = 512;
+const ZEROS = Buffer.alloc(64 * 1024);
 
 export interface LeaseFolder {
   readonly dir: string;
-  /** Puts these files there; what an earlier call put and is neither among them nor in `keep` is wiped. */
+  /** Puts those of these files there that are new or changed; what an earlier call put and is neither among them nor in `keep` is wiped. */
   write(files: { readonly [name: string]: Credential }, keep?: readonly string[]): Promise<void>;
   /** Overwrites and removes everything. Idempotent. */
   wipe(): Promise<void>;
@@ -84,7 +87,7 @@ export async function makeLeaseFolder(path: string, records: LeaseRecords): Prom
         if (!NAME.test(name))
           throw new PosternError('invalid_input', 'A file of a lease has a bare name.', { key: 'files' });
       for (const [name, content] of Object.entries(files)) {
-        await placeFile(path, name, content);
+        if (!(await holds(join(path, name), content))) await placeFile(path, name, content);
         written.add(name);
       }
       for (const name of written)
@@ -100,7 +103,11 @@ export async function makeLeaseFolder(path: string, records: LeaseRecords): Prom
   };
 }
 
-/** Overwrites and removes a folder of ours and all that is in it. One that is not there, or not ours, is left alone. */
+/**
+ * Overwrites and removes a folder of ours and all that is in it. One that is not there, or not ours, is left alone. What
+ * the workload did to it does not matter: a file that can't be overwritten is removed all the same.
+ * @throws what the removal meets
+ */
 export async function wipeFolder(path: string): Promise<boolean> {
   const stat = await lstat(path).catch(() => undefined);
   if (
@@ -109,31 +116,44 @@ export async function wipeFolder(path: string): Promise<boolean> {
     !basename(path).startsWith(LEASE_FOLDER_PREFIX)
   )
     return false;
-  for (const entry of await readdir(path, { withFileTypes: true }))
-    if (entry.isFile()) await wipeFile(join(path, entry.name));
+  await openUp(path);
+  for (const entry of await readdir(path, { withFileTypes: true }).catch(() => []))
+    if (entry.isFile()) await wipeFile(join(path, entry.name)).catch(() => {});
   // What the workload made inside goes too. rm does not follow links.
   await rm(path, { recursive: true, force: true });
   return true;
 }
 
-/** Overwrites and removes one file; one that is not there is left at that. */
+/** Folders in it may be closed to their owner, who can't empty them then. Links are not followed. */
+async function openUp(path: string): Promise<void> {
+  await chmod(path, 0o700).catch(() => {});
+  for (const entry of await readdir(path, { withFileTypes: true }).catch(() => []))
+    if (entry.isDirectory()) await openUp(join(path, entry.name));
+}
+
+/** Overwrites and removes one file; one that is not there is left at that. It is removed also where it can't be overwritten. */
 export async function wipeFile(path: string): Promise<void> {
-  const file = await open(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(
-    () => undefined,
-  );
-  if (file) {
-    try {
-      const stat = await file.stat();
-      // A second name for the inode means that somebody linked a file of theirs here: it is not ours to overwrite.
-      if (stat.isFile() && stat.nlink === 1 && stat.size > 0) {
-        await file.write(Buffer.alloc(stat.size), 0, stat.size, 0);
-        await file.datasync();
-      }
-    } finally {
-      await file.close();
-    }
-  }
+  await overwrite(path).catch(() => {});
   await unlink(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
   });
+}
+
+async function overwrite(path: string): Promise<void> {
+  const file = await open(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const { size, blocks, ...stat } = await file.stat();
+    // A second name for the inode means that somebody linked a file of theirs here: it is not ours to overwrite.
+    if (!stat.isFile() || stat.nlink !== 1) return;
+    // Holes hold nothing, and a file of holes is as long as its maker likes. A file system that keeps small files in
+    // the inode counts no blocks for them.
+    const end = Math.min(size, Math.max(blocks * BLOCK, ZEROS.length));
+    for (let at = 0; at < end; ) {
+      const { bytesWritten } = await file.write(ZEROS, 0, Math.min(ZEROS.length, end - at), at);
+      at += bytesWritten;
+    }
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
 }

@@ -2,15 +2,16 @@
 // of its own in it says which lease it is for and which files are of that lease, so that a renewal takes away what is no
 // longer delivered, and a release everything, and neither touches what somebody else put there.
 
-import { readFile, rmdir } from 'node:fs/promises';
+import { rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Credential } from '../common/credential.ts';
 import { PosternError } from '../common/errors.ts';
-import { type Folder, openFolder, placeFile } from './folder.ts';
+import { type Folder, holds, openFolder, placeFile, readOwn } from './folder.ts';
 import { answeredFiles, type LeaseAnswer } from './lease-answer.ts';
 import { wipeFile } from './lease-folder.ts';
 
 const LIST = '.postern-lease';
+const MAX_LIST_BYTES = 64 * 1024;
 
 interface List {
   readonly leaseId: string;
@@ -51,8 +52,8 @@ export async function openLeaseOut(path: string, leaseId?: string): Promise<Leas
       await note({ leaseId: of, files: [...new Set([...now, ...(list?.files ?? [])])] });
       // `env` last: who waits for it finds the others in place.
       const { env, ...others } = contents;
-      for (const [name, content] of Object.entries(others)) await placeFile(folder.dir, name, content);
-      if (env) await placeFile(folder.dir, 'env', env);
+      for (const [name, content] of Object.entries(others)) await put(name, content);
+      if (env) await put('env', env);
       for (const name of list?.files ?? []) if (!now.includes(name)) await wipeFile(join(folder.dir, name));
       await note({ leaseId: of, files: now });
     },
@@ -64,6 +65,10 @@ export async function openLeaseOut(path: string, leaseId?: string): Promise<Leas
     discard: () => folder.discard(),
   };
 
+  async function put(name: string, content: Credential): Promise<void> {
+    if (!(await holds(join(folder.dir, name), content))) await placeFile(folder.dir, name, content);
+  }
+
   async function note(next: List): Promise<void> {
     await placeFile(folder.dir, LIST, new Credential(JSON.stringify(next)));
     list = next;
@@ -72,7 +77,7 @@ export async function openLeaseOut(path: string, leaseId?: string): Promise<Leas
 
 async function readList(dir: string): Promise<List | undefined> {
   try {
-    const { leaseId, files } = JSON.parse(await readFile(join(dir, LIST), 'utf8')) as List;
+    const { leaseId, files } = JSON.parse(await readOwn(join(dir, LIST), MAX_LIST_BYTES)) as List;
     const bare = files.every((name) => /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(name));
     return typeof leaseId === 'string' && bare ? { leaseId, files } : undefined;
   } catch {

@@ -4,13 +4,18 @@
 import { wipeFolder } from './lease-folder.ts';
 import { forget, isAlive, type LeaseRecords, recorded } from './lease-records.ts';
 
-/** @returns the folders that were wiped */
+/**
+ * One that can't be removed keeps its record, for the next start, and no other from being wiped.
+ * @returns the folders that were wiped
+ */
 export async function sweepLeaseFolders(records: LeaseRecords): Promise<string[]> {
   const wiped: string[] = [];
   for (const record of await recorded(records)) {
-    if (await isAlive(record)) continue;
-    if (await wipeFolder(record.folder)) wiped.push(record.folder);
-    await forget(records, record.folder);
+    try {
+      if (await isAlive(record)) continue;
+      if (await wipeFolder(record.folder)) wiped.push(record.folder);
+      await forget(records, record.folder);
+    } catch {}
   }
   return wiped;
 }

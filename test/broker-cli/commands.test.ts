@@ -167,6 +167,13 @@ describe('grants and leases', () => {
     expect(await postern('lease', 'create', '--project', PROJECT, '--out', out)).toMatchObject({ code: 1 });
     expect(await postern('lease', 'renew', 'lease_other', '--out', out)).toMatchObject({ code: 1 });
     const token = readFileSync(join(out, 'git-credential'), 'utf8');
+    const files = (): string[] =>
+      readdirSync(out)
+        .filter((name) => name !== '.postern-lease')
+        .map((name) => `${name} ${statSync(join(out, name)).ino}`);
+    const before = files();
+    expect(await postern('lease', 'renew', leaseId, '--out', out)).toMatchObject({ code: 0, err: '' });
+    expect(files(), 'a file that did not change is not put again').toEqual(before);
     await postern('grant', 'revoke', grantId);
     await fed('user:password', 'secret', 'mint', 'login', '--kind', 'registry');
     await postern(
