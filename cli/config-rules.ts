@@ -50,7 +50,8 @@ function tokenProblems({ control }: Checked): ConfigProblem[] {
   return control.tokens.flatMap((token, i) => {
     const earlier = control.tokens.slice(0, i);
     const problems: ConfigProblem[] = [];
-    const name = earlier.findIndex((other) => other.name === token.name);
+    // Without regard to case: so the broker compares those who own, ask and approve.
+    const name = earlier.findIndex((other) => other.name.toLowerCase() === token.name.toLowerCase());
     const hash = earlier.findIndex((other) => other.sha256 === token.sha256);
     if (name >= 0)
       problems.push({

@@ -142,12 +142,12 @@ export async function wipeFile(path: string): Promise<void> {
 async function overwrite(path: string): Promise<void> {
   const file = await open(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
-    const { size, blocks, ...stat } = await file.stat();
+    const stat = await file.stat();
     // A second name for the inode means that somebody linked a file of theirs here: it is not ours to overwrite.
     if (!stat.isFile() || stat.nlink !== 1) return;
     // Holes hold nothing, and a file of holes is as long as its maker likes. A file system that keeps small files in
     // the inode counts no blocks for them.
-    const end = Math.min(size, Math.max(blocks * BLOCK, ZEROS.length));
+    const end = Math.min(stat.size, Math.max(stat.blocks * BLOCK, ZEROS.length));
     for (let at = 0; at < end; ) {
       const { bytesWritten } = await file.write(ZEROS, 0, Math.min(ZEROS.length, end - at), at);
       at += bytesWritten;
