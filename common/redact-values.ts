@@ -192,7 +192,7 @@ export function isDocument(value: string): boolean {
 }
 
 /** The part of base64 that is the same whatever stands before and after the value, for each alignment. */
-function base64Cores(value: string): string[] {
+export function base64Cores(value: string): string[] {
   const bytes = Buffer.from(value);
   const cores: string[] = [];
   for (const pad of [0, 1, 2]) {

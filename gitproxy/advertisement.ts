@@ -1,7 +1,8 @@
 // The one thing that the guard changes in what git says: capabilities that would lead the client around the guard, or
 // into what the guard refuses, are taken out of the advertisement, so that the client does not come to want them.
 //
-//     v2 upload-pack     bundle-uri, and packfile-uris among the values of fetch (gitprotocol-v2): other hosts
+//     v2 upload-pack     bundle-uri, and packfile-uris among the values of fetch (gitprotocol-v2): other hosts;
+//                        sideband-all, in which a packet is a line: bands are framed anew here (band-scan.ts)
 //     receive-pack       push-cert: a signed push's commands are in its certificate, which is not read yet; `git push
 //                        --signed` then says so at once, and `--signed=if-asked` pushes unsigned
 //
@@ -12,6 +13,8 @@ import type { BodyTransform } from '../relay/forward.ts';
 import { createPktReader, FLUSH_PKT, PktError, pktLine } from './pkt-line.ts';
 import type { Service } from './route.ts';
 
+/** Of the values of `fetch`. */
+const TAKEN_OUT: ReadonlySet<string> = new Set(['packfile-uris', 'sideband-all']);
 const NOTHING = Buffer.alloc(0);
 
 /** Throws PktError where the upstream's bytes are no advertisement. */
@@ -65,7 +68,7 @@ function withoutDetours(payload: Buffer): Buffer | undefined {
   const [, name, values] = /^([a-z-]+)(?:=([^\n]*))?\n?$/.exec(text) ?? [];
   if (name === 'bundle-uri') return undefined;
   if (name !== 'fetch' || !values) return payload;
-  const kept = values.split(' ').filter((value) => value.split('=')[0] !== 'packfile-uris');
+  const kept = values.split(' ').filter((value) => !TAKEN_OUT.has(value.split('=')[0] ?? ''));
   return Buffer.from(`fetch${kept.length > 0 ? `=${kept.join(' ')}` : ''}\n`, 'latin1');
 }
 

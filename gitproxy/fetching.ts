@@ -5,6 +5,7 @@ import type { Dispatcher } from 'undici';
 import type { Credential } from '../common/credential.ts';
 import { forward, type Outcome } from '../relay/forward.ts';
 import { createAdvertisementFilter } from './advertisement.ts';
+import { createBandScan } from './band-scan.ts';
 import {
   type Admitted,
   checkNotEnded,
@@ -22,10 +23,11 @@ import {
 import { answerEmpty, readProbe } from './probe.ts';
 import { event, movement } from './records.ts';
 import { sendRefusal, type Words } from './refusal.ts';
-import { buildUpstreamRequest, judgeAnswer, upstreamFailure } from './upstream.ts';
+import { buildUpstreamRequest, type GitRoute, judgeAnswer, upstreamFailure } from './upstream.ts';
 
-/** Of a negotiation, as it comes over the wire: some million object names. */
+/** Of a negotiation, as it comes over the wire: some million object names; gzip makes half of them. */
 const MAX_NEGOTIATION_BYTES = 128 * 1024 * 1024;
+const MAX_GZIP_BYTES = 16 * 1024 * 1024;
 
 export async function serveFetch(deps: FlowDeps, admitted: Admitted): Promise<void> {
   const { exchange, route, grant, ending } = admitted;
@@ -46,7 +48,7 @@ export async function serveFetch(deps: FlowDeps, admitted: Admitted): Promise<vo
     [credential] = await Promise.all([openCredential(admitted), recorded]);
     checkNotEnded(admitted);
   } catch (error) {
-    return sendRefusal(exchange, await giveUp(deps, admitted, error, 'git.fetch_result'));
+    return giveUp(deps, admitted, error, 'git.fetch_result', (words) => sendRefusal(exchange, words));
   }
 
   const stopCounting = deps.metrics.stream('git', route.kind === 'exchange' ? 'fetch' : 'request');
@@ -58,7 +60,8 @@ export async function serveFetch(deps: FlowDeps, admitted: Admitted): Promise<vo
     }),
     req,
     res,
-    body: route.kind === 'exchange' ? { first, rest: req, maxBytes: MAX_NEGOTIATION_BYTES } : undefined,
+    body: route.kind === 'exchange' ? { first, rest: req, maxBytes: limitOf(route) } : undefined,
+    ...(route.kind === 'exchange' ? { scan: createBandScan } : {}),
     answer: (head) =>
       judgeAnswer(
         route,
@@ -84,9 +87,13 @@ export async function serveFetch(deps: FlowDeps, admitted: Admitted): Promise<vo
   );
   const result = resultOf(outcome);
   if (words && result === 'denied') deps.metrics.denial('git', words.code);
-  conclude(deps, admitted, result, outcome);
   if (words && outcome.sent === 'nothing') await sendRefusal(exchange, words);
+  conclude(deps, admitted, result, outcome);
   await recorded;
+}
+
+function limitOf(route: GitRoute): number {
+  return route.kind === 'exchange' && route.gzip ? MAX_GZIP_BYTES : MAX_NEGOTIATION_BYTES;
 }
 
 function wordsOf({ route, grant }: Admitted, outcome: Outcome): Words {
@@ -94,7 +101,7 @@ function wordsOf({ route, grant }: Admitted, outcome: Outcome): Words {
   if (outcome.how === 'over_limit')
     return {
       code: 'body_too_large',
-      message: `the negotiation is larger than ${MAX_NEGOTIATION_BYTES} bytes`,
+      message: `the negotiation is larger than ${limitOf(route)} bytes`,
     };
   const { remedies, ...failure } = upstreamFailure(route, grant.upstream, outcome);
   return { ...failure, more: remedies };

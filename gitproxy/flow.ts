@@ -9,6 +9,7 @@ import { PosternError } from '../common/errors.ts';
 import type { Log } from '../common/log.ts';
 import type { Metrics, RequestResult } from '../common/metrics.ts';
 import type { Reason } from '../common/reason.ts';
+import { dropBody } from '../relay/body.ts';
 import type { Forwarding, Outcome } from '../relay/forward.ts';
 import type { Exchange } from '../relay/listener.ts';
 import type { Upstreams, UpstreamTarget } from '../relay/upstreams.ts';
@@ -57,14 +58,14 @@ export interface Ending {
   readonly exchange: LiveExchange;
   why(): EndReason | undefined;
   /** What an end cuts from now on. */
-  cuts(what: Forwarding): void;
+  cuts(what: Pick<Forwarding, 'end'>): void;
   /** Called when the end comes while nothing is under way yet. */
   onEnd(what: () => void): void;
 }
 
 export function createEnding(): Ending {
   let ended: EndReason | undefined;
-  let under: Forwarding | undefined;
+  let under: Pick<Forwarding, 'end'> | undefined;
   let tell: (() => void) | undefined;
   return {
     exchange: {
@@ -131,6 +132,28 @@ export function recordedCode(words: Words, why: EndReason | undefined): Reason {
   return why === 'grant_removed' ? 'repo_not_allowed' : words.code;
 }
 
+/** How much of a refused pack is read and dropped, so that git shows our words and not an error of its transport. */
+export const DROP_BYTES = 1024 * 1024 * 1024;
+const DROP_IDLE_MS = 30_000;
+export const DROP_MS = 10 * 60_000;
+/** Where the session has ended: nothing counts it any more. */
+const DROP_ENDED_MS = 30_000;
+
+/**
+ * Reads and drops what a client that has its answer goes on sending. It is part of the exchange: it counts for the
+ * session until it has ended, and the session's end cuts it.
+ */
+export async function dropRest({ exchange, ending }: Admitted): Promise<void> {
+  const { req } = exchange;
+  const totalMs = ending.why() === undefined ? DROP_MS : DROP_ENDED_MS;
+  ending.cuts({
+    async end() {
+      req.socket.destroy();
+    },
+  });
+  await dropBody(req, DROP_BYTES, DROP_IDLE_MS, totalMs);
+}
+
 /** A record that nothing waits for; its failure is counted by the log itself. */
 export async function note(deps: Pick<FlowDeps, 'audit' | 'log'>, what: AuditEvent): Promise<void> {
   try {
@@ -168,15 +191,15 @@ export function conclude(
 }
 
 /**
- * An admitted request that cannot be served after all: counted, and recorded as `action`; the caller answers with the
- * words.
+ * An admitted request that cannot be served after all: recorded as `action`, answered with the words, counted.
  */
 export async function giveUp(
   deps: FlowDeps,
   admitted: Admitted,
   error: unknown,
-  action: Action = 'git.rejected',
-): Promise<Words> {
+  action: Action,
+  answer: (words: Words) => Promise<void>,
+): Promise<void> {
   const why = admitted.ending.why();
   const words = why === undefined ? wordsOf(error) : endedWords(why);
   if (words.code === 'guard_unavailable' && why === undefined)
@@ -184,6 +207,6 @@ export async function giveUp(
   const about = { code: recordedCode(words, why), reason: words.message };
   await note(deps, event(knownOf(admitted), action, 'error', about));
   deps.metrics.denial('git', words.code);
+  await answer(words);
   conclude(deps, admitted, 'denied', NOTHING_MOVED);
-  return words;
 }

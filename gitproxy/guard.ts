@@ -129,8 +129,8 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
     const { live } = admission;
     known = { ...known, session: live.session };
     const refuse = async (words: Words): Promise<void> => {
-      live.done({ denied: true, ...NOTHING_MOVED });
-      await reject(words, true);
+      ending.cuts({ end: async () => void exchange.req.socket.destroy() });
+      await reject(words, true).finally(() => live.done({ denied: true, ...NOTHING_MOVED }));
     };
     if (!parsed.ok) return refuse(parsed.refusal);
     const { route } = parsed;

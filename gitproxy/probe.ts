@@ -2,7 +2,7 @@
 // of the repository, so it is answered here, once the session is known to be allowed, and is not recorded.
 
 import type { IncomingMessage } from 'node:http';
-import { type Admitted, conclude, type Ending, type FlowDeps, NOTHING_MOVED } from './flow.ts';
+import { type Admitted, conclude, dropRest, type Ending, type FlowDeps, NOTHING_MOVED } from './flow.ts';
 import { answerType, gitHeaders } from './upstream.ts';
 
 /** @returns `empty`: it is a probe; else the bytes that were read to see that it is none, if any */
@@ -36,9 +36,10 @@ export async function readProbe(
   return bytes.toString('latin1') === '0000' ? 'empty' : bytes;
 }
 
-export function answerEmpty(deps: FlowDeps, admitted: Admitted): void {
+export async function answerEmpty(deps: FlowDeps, admitted: Admitted): Promise<void> {
   const { res } = admitted.exchange;
   res.writeHead(200, [...gitHeaders(answerType(admitted.route)), 'Content-Length', '0']);
   res.end();
+  await dropRest(admitted);
   conclude(deps, admitted, 'allowed', NOTHING_MOVED);
 }

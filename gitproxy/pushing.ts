@@ -5,13 +5,16 @@
 import type { Dispatcher } from 'undici';
 import type { Credential } from '../common/credential.ts';
 import type { Refusal } from '../common/reason.ts';
-import { dropBody } from '../relay/body.ts';
 import { forward, type Outcome } from '../relay/forward.ts';
+import { createBandScan } from './band-scan.ts';
 import { type CommandsRead, readCommands } from './commands.ts';
 import {
   type Admitted,
   checkNotEnded,
   conclude,
+  DROP_BYTES,
+  DROP_MS,
+  dropRest,
   endedWords,
   type FlowDeps,
   giveUp,
@@ -31,20 +34,13 @@ import { lines, sendRefusal, type Words } from './refusal.ts';
 import { createReportReader, refusedReport } from './report.ts';
 import { answerType, buildUpstreamRequest, gitHeaders, judgeAnswer, upstreamFailure } from './upstream.ts';
 
-/** How much of a refused pack is read and dropped, so that git shows our words and not an error of its transport. */
-const DROP_BYTES = 1024 * 1024 * 1024;
-const DROP_IDLE_MS = 30_000;
-
 export async function servePush(deps: FlowDeps, admitted: Admitted): Promise<void> {
   const { exchange, grant, ending } = admitted;
   exchange.continueBody();
   const read = await readCommands(exchange.req, deps.patience.commandsMs, ending);
   if (read.kind !== 'head') return unread(deps, admitted, read);
   const { head, chunks } = read;
-  if (head.commands.length === 0) {
-    answerEmpty(deps, admitted);
-    return dropBody(exchange.req, DROP_BYTES, DROP_IDLE_MS);
-  }
+  if (head.commands.length === 0) return answerEmpty(deps, admitted);
 
   const verdict = judgePush(grant, deps.ceiling, head.commands, head.options);
   if (!verdict.ok) return deny(deps, admitted, head, verdict.refusal, verdict.reasons);
@@ -62,8 +58,9 @@ export async function servePush(deps: FlowDeps, admitted: Admitted): Promise<voi
     credential = await openCredential(admitted);
     checkNotEnded(admitted);
   } catch (error) {
-    const words = await giveUp(deps, admitted, error, 'git.push_result');
-    return answerReport(admitted, head, words, reasonForAll(head, words));
+    return giveUp(deps, admitted, error, 'git.push_result', (words) =>
+      answerReport(admitted, head, words, reasonForAll(head, words)),
+    );
   }
   await carry(deps, admitted, head, chunks, { upstream, credential });
 }
@@ -91,7 +88,9 @@ async function carry(
     answer: (answer) => judgeAnswer(route, answer, report.transform),
     headMs: deps.patience.headMs,
     idleMs: deps.patience.idleMs,
+    scan: createBandScan,
     dropBytes: DROP_BYTES,
+    dropMs: DROP_MS,
     // git's server sends the head of its answer before it has read the pack; as long as nothing followed, a report can.
     lastWords: (outcome) => {
       if (outcome.sent !== 'head') return undefined;
@@ -105,14 +104,14 @@ async function carry(
 
   const whole = outcome.how === 'complete';
   const failed = whole || outcome.how === 'client_gone' ? undefined : failureWords(deps, admitted, outcome);
-  const told =
-    failed && outcome.sent !== 'body'
-      ? { ok: false, reason: `${failed.code}: ${failed.message}` }
-      : undefined;
+  const unknown = failed !== undefined && mayHaveLanded(outcome);
+  const told = failed && !unknown ? { ok: false, reason: `${failed.code}: ${failed.message}` } : undefined;
   const refs = refRecords(head.commands, ({ ref }) => report.results.get(ref) ?? told);
+  const moved = movement(outcome, admitted.startedAt);
   const about = {
     refs,
-    ...movement(outcome, admitted.startedAt),
+    ...moved,
+    ...(unknown ? { reason: `${moved.reason}; ${NOT_KNOWN}` } : {}),
     ...(failed ? { code: recordedCode(failed, outcome.why) } : {}),
   };
   const unpack = report.unpackError();
@@ -124,10 +123,22 @@ async function carry(
   const decision = whole ? 'allow' : 'error';
   const more = unpack === undefined ? {} : { reason: `the upstream could not unpack: ${unpack}` };
   records.push(note(deps, event(knownOf(admitted), 'git.push_result', decision, { ...about, ...more })));
-  conclude(deps, admitted, resultOf(outcome), outcome);
   if (failed && outcome.sent === 'nothing')
     await answerReport(admitted, head, failed, reasonForAll(head, failed));
+  conclude(deps, admitted, resultOf(outcome), outcome);
   await Promise.all(records);
+}
+
+const NOT_KNOWN = 'whether the push has landed is not known';
+
+/**
+ * Whether the upstream can have carried out what was cut. It does so once it has the pack, which it knows by the pack's
+ * own end and not by the end of the body: whatever was sent can have been enough, unless it said no itself. 5xx is what
+ * proxies say in place of an answer that they did not wait for.
+ */
+function mayHaveLanded({ how, status = 0, bytesUp }: Outcome): boolean {
+  if (bytesUp === 0) return false;
+  return how !== 'declined' || status < 300 || status >= 500;
 }
 
 function packTooLarge(limit: number): Refusal {
@@ -139,14 +150,15 @@ function packTooLarge(limit: number): Refusal {
 }
 
 function failureWords(deps: FlowDeps, { route, grant }: Admitted, outcome: Outcome): Words {
-  if (outcome.how === 'over_limit') return packTooLarge(deps.ceiling.maxPackBytes);
-  if (outcome.how === 'ended') return endedWords(outcome.why);
-  const { remedies, ...failure } = upstreamFailure(route, grant.upstream, outcome);
-  if (outcome.how === 'declined') return { ...failure, more: remedies };
-  return {
-    ...failure,
-    more: [...remedies, 'whether the push has landed is not known: fetch before you push again'],
-  };
+  const { remedies = [], ...words } = outcomeWords();
+  const more = mayHaveLanded(outcome) ? [`${NOT_KNOWN}: fetch before you push again`] : [];
+  return { ...words, more: [...remedies, ...more] };
+
+  function outcomeWords(): Words & { readonly remedies?: readonly string[] } {
+    if (outcome.how === 'over_limit') return packTooLarge(deps.ceiling.maxPackBytes);
+    if (outcome.how === 'ended') return endedWords(outcome.why);
+    return upstreamFailure(route, grant.upstream, outcome);
+  }
 }
 
 /** No command list came that could be judged. */
@@ -157,21 +169,22 @@ async function unread(
 ): Promise<void> {
   const { exchange } = admitted;
   if (read.kind === 'gone') return conclude(deps, admitted, 'allowed', NOTHING_MOVED);
-  if (read.kind === 'ended') return sendRefusal(exchange, await giveUp(deps, admitted, undefined));
+  if (read.kind === 'ended')
+    return giveUp(deps, admitted, undefined, 'git.rejected', (words) => sendRefusal(exchange, words));
   const { refusal, capabilities } = read.error;
   const action = refusal.code === 'malformed_request' ? 'git.rejected' : 'git.push_denied';
   const about = { code: refusal.code, reason: refusal.message };
   await note(deps, event(knownOf(admitted), action, 'deny', about));
   deps.metrics.denial('git', refusal.code);
-  conclude(deps, admitted, 'denied', NOTHING_MOVED);
   // A list that can be read in part is answered in git's words; anything else is no push at all.
   const unpack = `${refusal.code}: ${refusal.message}`;
   const body =
     capabilities && refusal.code !== 'malformed_request'
       ? refusedReport(capabilities, [], lines(refusal, exchange.id), unpack)
       : undefined;
-  if (body) return sendReport(admitted, body);
-  return sendRefusal(exchange, refusal);
+  if (body) await sendReport(admitted, body);
+  else await sendRefusal(exchange, refusal);
+  conclude(deps, admitted, 'denied', NOTHING_MOVED);
 }
 
 async function deny(
@@ -189,12 +202,12 @@ async function deny(
   const about = { refs, ...optionNames(head), code: refusal.code, status: 200, reason };
   await note(deps, event(knownOf(admitted), 'git.push_denied', 'deny', about));
   deps.metrics.denial('git', refusal.code);
-  conclude(deps, admitted, 'denied', NOTHING_MOVED);
   const more =
     refusal.rule === 'git.push.options'
       ? [`push options that may pass, harmless ones where it is *: ${list(deps.ceiling.options ?? ['*'])}`]
       : [`this session may ${describePush(admitted.grant, deps.ceiling)}`];
   await answerReport(admitted, head, { ...refusal, more }, reasons);
+  conclude(deps, admitted, 'denied', NOTHING_MOVED);
 }
 
 function reasonForAll(head: PushHead, { message, code }: Words): string[] {
@@ -222,10 +235,11 @@ async function answerReport(
   else await sendRefusal(admitted.exchange, words);
 }
 
-async function sendReport({ exchange, route }: Admitted, body: Buffer): Promise<void> {
-  const { req, res } = exchange;
+async function sendReport(admitted: Admitted, body: Buffer): Promise<void> {
+  const { exchange, route } = admitted;
+  const { res } = exchange;
   if (res.destroyed || res.headersSent) return;
   res.writeHead(200, [...gitHeaders(answerType(route)), 'Content-Length', String(body.length)]);
   res.end(body);
-  await dropBody(req, DROP_BYTES, DROP_IDLE_MS);
+  await dropRest(admitted);
 }

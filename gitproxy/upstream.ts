@@ -5,8 +5,9 @@
 
 import type { Credential } from '../common/credential.ts';
 import type { Reason } from '../common/reason.ts';
-import { type Needles, needlesOf } from '../relay/echo.ts';
+import { formsOf, type Needles, needlesOf } from '../relay/echo.ts';
 import type { Answer, BodyTransform, Outcome, UpstreamHead } from '../relay/forward.ts';
+import { DetourError } from './band-scan.ts';
 import { type Route, repositoryName, upstreamPath } from './route.ts';
 
 export type GitRoute = Exclude<Route, { kind: 'lfs' }>;
@@ -33,11 +34,10 @@ function spend(credential: Credential, username: string): Spent {
   if (known?.username === username) return known;
   const token = credential.reveal();
   const basic = Buffer.from(`${username}:${token}`).toString('base64');
-  const forms = new Set([token, encodeURIComponent(token), basic.replace(/=+$/, '')]);
   const made = {
     username,
     authorization: `Basic ${basic}`, // github.com wants Basic, not Bearer, at git endpoints
-    needles: needlesOf([...forms]),
+    needles: needlesOf(formsOf(token)),
   };
   spent.set(credential, made);
   return made;
@@ -82,15 +82,8 @@ export function judgeAnswer(
   if (status !== 200 || headers['content-type'] !== answerType(route)) return undefined;
   // It was not asked for, and what is compressed cannot be searched.
   if (encoding !== undefined && encoding !== 'identity') return undefined;
-  const length = headers['content-length'];
-  return {
-    status: 200,
-    headers: [
-      ...gitHeaders(answerType(route)),
-      ...(typeof length === 'string' && !transform ? ['Content-Length', length] : []),
-    ],
-    ...(transform ? { transform } : {}),
-  };
+  // No Content-Length: both the advertisement and the bands of an exchange are framed anew.
+  return { status: 200, headers: gitHeaders(answerType(route)), ...(transform ? { transform } : {}) };
 }
 
 export function gitHeaders(contentType: string): string[] {
@@ -127,6 +120,13 @@ export function upstreamFailure(route: GitRoute, upstream: string, outcome: Outc
     );
   if (outcome.how === 'idle')
     return failure(502, 'upstream_unreachable', `nothing has moved between you and ${upstream} for too long`);
+  if (outcome.error instanceof DetourError)
+    return failure(
+      502,
+      'upstream_redirect',
+      `${upstream} would send you to another host for ${repo}, and that is not passed on`,
+      'leave out transfer.bundleURI and fetch.uriProtocols: the guard does not offer them',
+    );
   const status = outcome.status;
   if (status === undefined) return failure(502, 'upstream_unreachable', `${upstream} could not be reached`);
   if (status >= 300 && status < 400)

@@ -84,20 +84,30 @@ export function uploadStream(upload: Upload, onBytes: (count: number) => void): 
   return stream;
 }
 
+const DROP_TOTAL_MS = 60_000;
+
 /**
  * Reads and drops the rest of a body, so that the client gets to read the answer: most clients send everything before
- * they look. A body that goes on past the limit, or stops coming for `idleMs`, costs its connection.
+ * they look. A body that goes on past the limit, stops coming for `idleMs` or has not ended after `totalMs` costs its
+ * connection.
  * @returns when it has ended or the connection is cut
  */
-export function dropBody(req: IncomingMessage, maxBytes: number, idleMs: number): Promise<void> {
-  if (req.readableEnded || req.destroyed) return Promise.resolve();
+export function dropBody(
+  req: IncomingMessage,
+  maxBytes: number,
+  idleMs: number,
+  totalMs = DROP_TOTAL_MS,
+): Promise<void> {
+  const { socket } = req;
+  if (req.readableEnded || req.destroyed || socket.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     let left = maxBytes;
     const cut = (): void => {
-      req.socket.destroy();
+      socket.destroy();
       finish();
     };
     const timer = setTimeout(cut, idleMs);
+    const deadline = setTimeout(cut, totalMs);
     const onData = (chunk: Buffer): void => {
       timer.refresh();
       left -= chunk.length;
@@ -105,11 +115,14 @@ export function dropBody(req: IncomingMessage, maxBytes: number, idleMs: number)
     };
     const finish = (): void => {
       clearTimeout(timer);
+      clearTimeout(deadline);
       req.off('data', onData).off('end', finish).off('close', finish);
+      socket.off('close', finish);
       resolve();
     };
     req.on('error', () => {});
     req.on('data', onData).on('end', finish).on('close', finish);
+    socket.on('close', finish); // node does not tell a request that is answered already
     req.resume();
   });
 }

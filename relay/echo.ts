@@ -2,6 +2,8 @@
 // passed on. Matches across chunk boundaries are found; of a match that begins at the end of a chunk at most a few
 // characters (no more than the `ghp_` that every such token begins with tells) have left before the rest is withheld.
 
+import { base64Cores } from '../common/redact-values.ts';
+
 /** The longest beginning of a needle that may pass before it is known whether the rest follows. */
 const MAY_PASS = 7;
 
@@ -10,6 +12,24 @@ export interface Needles {
   readonly bytes: readonly Buffer[];
   readonly texts: readonly string[];
   readonly longest: number;
+}
+
+/**
+ * How a credential comes back in texts, commands and error pages: as it is, percent-encoded in either case and as a form
+ * field, within JSON (also where slashes are escaped), and in base64 at any offset, which takes in a Basic header.
+ * Other encodings (hex, compressed, base64 in lines) are not looked for.
+ */
+export function formsOf(secret: string): string[] {
+  const percent = encodeURIComponent(secret.toWellFormed());
+  const field = new URLSearchParams([['', secret]]).toString().slice(1);
+  const lower = (text: string): string => text.replace(/%../g, (code) => code.toLowerCase());
+  const json = JSON.stringify(secret).slice(1, -1);
+  const cores = base64Cores(secret);
+  const url = cores.map((core) => core.replaceAll('+', '-').replaceAll('/', '_'));
+  const slashes = json.replaceAll('/', '\\/');
+  return [
+    ...new Set([secret, percent, lower(percent), field, lower(field), json, slashes, ...cores, ...url]),
+  ];
 }
 
 /** Forms too short to be told from chance are left out. */

@@ -16,7 +16,7 @@ import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { EndReason } from '../sessions/session.ts';
 import { ClientLeft, dropBody, OverLimit, type Upload, uploadStream } from './body.ts';
-import { anyHolds, createEchoScan, type Needles, needlesOf } from './echo.ts';
+import { anyHolds, createEchoScan, type EchoScan, type Needles, needlesOf } from './echo.ts';
 
 export interface UpstreamHead {
   readonly status: number;
@@ -53,6 +53,8 @@ export interface ForwardOptions {
   readonly answer: (head: UpstreamHead) => Answer | undefined;
   /** Forms of the credential that must not come back: see echo.ts; cheaper where made once for each credential. */
   readonly needles?: Needles | readonly Buffer[];
+  /** How that is searched for, where not in the bytes as they lie. What it throws ends the exchange as a failure. */
+  readonly scan?: (needles: Needles) => EchoScan;
   /** Silence allowed until the upstream's head has come; milliseconds, 0 for no limit. */
   readonly headMs: number;
   /** Silence allowed after it. */
@@ -61,6 +63,8 @@ export interface ForwardOptions {
   readonly lastWords?: (outcome: Outcome) => Buffer | undefined;
   /** How much of a body that is no longer wanted is read and dropped, so that the client gets to read its answer. */
   readonly dropBytes?: number;
+  /** And for how long at most; milliseconds. */
+  readonly dropMs?: number;
 }
 
 export type Ending =
@@ -105,6 +109,9 @@ const DRAIN_MS = 5_000;
 /** For an answer that is complete while the client still sends. */
 const DROP_BYTES = 16 * 1024 * 1024;
 const DROP_IDLE_MS = 30_000;
+const DROP_TOTAL_MS = 120_000;
+/** For one whose session has ended: nothing counts it any more. */
+const DROP_ENDED_MS = 30_000;
 /** For last words to leave. */
 const FAREWELL_MS = 1_000;
 
@@ -113,7 +120,7 @@ export function forward(options: ForwardOptions): Forwarding {
   const needles = Array.isArray(options.needles)
     ? needlesOf(options.needles.map(String))
     : (options.needles as Needles | undefined);
-  const scan = needles && createEchoScan(needles);
+  const scan = needles && (options.scan ?? createEchoScan)(needles);
   const started = performance.now();
   let controller: Dispatcher.DispatchController | undefined;
   let head: UpstreamHead | undefined;
@@ -127,6 +134,7 @@ export function forward(options: ForwardOptions): Forwarding {
   let moved = true;
   let over = false; // decided how it ends; nothing more is passed on
   let flushing = false; // the upstream is done, the client still reads
+  let dropping = false; // what the client still sends
   let draining = 0;
   let retried = false;
   let resolve: (outcome: Outcome) => void;
@@ -160,8 +168,8 @@ export function forward(options: ForwardOptions): Forwarding {
   };
 
   const onClose = (): void => {
-    if (flushing && res.writableFinished) finish('complete');
-    else finish('client_gone');
+    if (!flushing || !res.writableFinished) finish('client_gone');
+    else if (!dropping) finish('complete');
   };
   const onDrain = (): void => {
     moved = true;
@@ -189,6 +197,7 @@ export function forward(options: ForwardOptions): Forwarding {
       timer = setTimeout(() => controller?.abort(new Error('not wanted')), DRAIN_MS).unref();
     } else if (!flushing) controller?.abort(error ?? new Error(how));
     if (how !== 'complete') upload?.destroy();
+    if (dropping) req.socket.destroy();
     if (how === 'complete' || sent === 'nothing' || res.closed) {
       resolve(outcome);
       return;
@@ -202,20 +211,33 @@ export function forward(options: ForwardOptions): Forwarding {
     }
     res.end(words);
     // What still moves is ours: the words, and a body that is dropped so that the client comes to read them.
-    void drop().then(() => {
-      req.socket.destroySoon();
-      setTimeout(() => req.socket.destroy(), FAREWELL_MS).unref();
+    const { socket } = req;
+    void drop(how === 'ended' ? DROP_ENDED_MS : undefined).then(() => {
+      socket.destroySoon();
+      setTimeout(() => socket.destroy(), FAREWELL_MS).unref();
+      resolve(outcome);
     });
-    resolve(outcome);
+    // The end of a session waits for no client.
+    if (how === 'ended') resolve(outcome);
   }
 
-  const drop = (): Promise<void> => dropBody(req, options.dropBytes ?? DROP_BYTES, DROP_IDLE_MS);
+  const drop = async (totalMs = options.dropMs ?? DROP_TOTAL_MS): Promise<void> => {
+    dropping = true;
+    await dropBody(req, options.dropBytes ?? DROP_BYTES, DROP_IDLE_MS, totalMs);
+    dropping = false;
+  };
 
   const flush = (): void => {
     if (over) return;
     flushing = true;
     upload?.destroy();
-    if (!req.complete) void drop();
+    if (req.complete) flushed();
+    else {
+      clearTimeout(timer); // dropping has its own limits
+      void drop().then(flushed);
+    }
+  };
+  const flushed = (): void => {
     if (res.writableFinished) finish('complete');
     else res.once('finish', () => finish('complete'));
   };
@@ -251,6 +273,10 @@ export function forward(options: ForwardOptions): Forwarding {
       moved = true;
       upstreamMs = performance.now() - started;
       head = { status, headers };
+      // It was not asked for, and what is compressed cannot be searched.
+      const coding = headers['transfer-encoding'];
+      if (coding !== undefined && String(coding).toLowerCase() !== 'chunked')
+        return finish('upstream_failed', new Error('the answer has an unknown transfer coding'));
       const given = answer(head);
       if (!given) return finish('declined');
       if (needles && anyHolds(given.headers, needles))
@@ -275,10 +301,9 @@ export function forward(options: ForwardOptions): Forwarding {
       }
       if (over) return;
       moved = true;
-      let out: Buffer | undefined = chunk;
-      if (scan) out = scan.push(chunk);
-      if (out === undefined) return finish('echoed', new Error('the answer holds the credential'));
       try {
+        const out = scan ? scan.push(chunk) : chunk;
+        if (out === undefined) return finish('echoed', new Error('the answer holds the credential'));
         write(transform ? transform.push(out) : out);
       } catch (error) {
         finish('upstream_failed', error as Error);
@@ -328,6 +353,7 @@ export function forward(options: ForwardOptions): Forwarding {
   return {
     done,
     async end(why) {
+      if (over && dropping) req.socket.destroy();
       finish('ended', undefined, why);
       await done;
     },

@@ -338,20 +338,27 @@ describe('git receive-pack on the same bytes', () => {
   test('never sees other push options than ours', { timeout: 120_000 }, () => {
     const feature = fc.constantFrom(
       ...[' push-options', ' atomic push-options', ' push-options=yes', ' push-options agent=x'],
+      ...[' push-options object-format=sha1', ' push-options quiet'],
       ...['', ' xpush-options', ' push-optionsx', ' push-options\n'],
     );
     const option = fc.oneof(
       fc.constantFrom('ci.skip', 'mr.create', 'a=b', '', 'x\n', 'x\n\n', 'a\0b', 'ERR x', '\xff', ' x '),
       fc.stringMatching(/^[ -~]{1,12}$/),
     );
-    const ending = fc.constantFrom('0000', '0000', '0000', '0001', '0002', '00000000', '');
+    const ending = fc.constantFrom(
+      ...Array.from({ length: 8 }, () => '0000'),
+      '0001',
+      '0002',
+      '00000000',
+      '',
+    );
     let agreed = 0;
     fc.assert(
       fc.property(
         feature,
         fc.array(option, { maxLength: 4 }),
         ending,
-        fc.boolean(),
+        fc.constantFrom(true, true, true, false),
         (list, options, end, negotiated) => {
           const bytes = Buffer.concat([
             body(`${zero} ${commit} refs/heads/o\0report-status${list}`),

@@ -125,13 +125,15 @@ describe('a push is cut', () => {
     const { code, err } = await done;
     expect(code).toBe(1);
     expect(err).toMatch(/! \[remote rejected\] main -> main \(unauthenticated: the session has ended\)/);
+    expect(err).toContain('whether the push has landed is not known');
     expect(await refsOf(outside, bare)).toBe('');
-    expect(guard.audit.of('git.push_result').at(-1)).toMatchObject({
+    const result = guard.audit.of('git.push_result').at(-1);
+    expect(result).toMatchObject({
       decision: 'error',
       code: 'session_revoked',
-      reason: 'the session ended (revoked)',
-      refs: [{ result: 'ng' }],
+      reason: 'the session ended (revoked); whether the push has landed is not known',
     });
+    expect(result?.refs?.[0]?.result).toBeUndefined();
   });
 
   test('while its commands are still coming: the forge is never asked', async () => {
@@ -197,6 +199,8 @@ test('an end that comes while the record is written is not overtaken: the forge 
 test('a session does no more at once than it may, and another is not stopped by that', async () => {
   const session = await guard.issue();
   const clones = await Promise.all([1, 2, 3].map(() => cloning(session)));
+  const underWay = () => forge.requests.filter(({ method, status }) => method === 'POST' && !status).length;
+  await waitFor('all three', () => underWay() === 3);
   const refused = await clones[0]?.git(['ls-remote', `${guard.url}/acme/tool`]);
   expect(refused?.code).toBe(128);
   expect(refused?.err).toContain('too many requests under way');

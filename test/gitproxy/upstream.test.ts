@@ -50,7 +50,11 @@ describe('the request to the upstream', () => {
     const forms = buildUpstreamRequest(push, credential, 'x-access-token', {}).needles.texts;
     expect(forms).toContain(token);
     expect(forms).toContain(encodeURIComponent(token));
-    expect(forms.some((form) => basic.startsWith(form) && form.length >= basic.length - 2)).toBe(true);
+    // In base64 at any offset, so behind any user name too.
+    for (const before of ['', 'x', 'xx', 'x-access-token:', 'oauth2:']) {
+      const encoded = Buffer.from(`${before}${token}`).toString('base64');
+      expect(forms.some((form) => encoded.includes(form) && form.length > encoded.length / 2)).toBe(true);
+    }
   });
 
   test('spends each credential under its own user name', () => {
@@ -73,31 +77,14 @@ describe('what of an answer passes', () => {
     'x-github-request-id': '1',
   };
 
-  test("is git's own content type, and the length", () => {
+  test("is git's own content type, without the length: what follows is framed anew", () => {
     const passed = judgeAnswer(exchange, {
       status: 200,
       headers: { 'content-type': type, 'content-length': '3', ...extra },
     });
     expect(passed?.headers).toEqual([
-      ...[
-        'Content-Type',
-        type,
-        'Cache-Control',
-        'no-cache, max-age=0, must-revalidate',
-        'Content-Length',
-        '3',
-      ],
+      ...['Content-Type', type, 'Cache-Control', 'no-cache, max-age=0, must-revalidate'],
     ]);
-  });
-
-  test('without the length where a transform may change it', () => {
-    const transform = { push: (chunk: Buffer) => chunk, end: () => Buffer.alloc(0) };
-    const passed = judgeAnswer(
-      exchange,
-      { status: 200, headers: { 'content-type': type, 'content-length': '3' } },
-      transform,
-    );
-    expect(passed?.headers).not.toContain('Content-Length');
   });
 
   test.each([

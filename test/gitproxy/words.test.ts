@@ -169,9 +169,15 @@ describe('the upstream', () => {
     await other.close();
   });
 
-  test.each([301, 401, 403, 500])(
-    'refuses a push before it ran (%s): never "Everything up-to-date"',
-    async (status) => {
+  test.each([
+    [301, 'ng'],
+    [401, 'ng'],
+    [403, 'ng'],
+    [500, undefined],
+    [504, undefined],
+  ] as const)(
+    'refuses a push (%s): never "Everything up-to-date", and known to have moved nothing (%s) or not known',
+    async (status, known) => {
       const before = await refsOf(outside, join(forge.root, 'acme/tool.git'));
       instead = (req, res) => req.method === 'POST' && answer(status)(req, res);
       const { code, err } = await push();
@@ -180,7 +186,9 @@ describe('the upstream', () => {
       expect(err).not.toMatch(/Everything up-to-date|RPC failed/);
       expect(await refsOf(outside, join(forge.root, 'acme/tool.git'))).toBe(before);
       const [denied] = guard.audit.of('git.push_result').slice(-1);
-      expect(denied).toMatchObject({ decision: 'error', status, refs: [{ result: 'ng' }] });
+      expect(denied).toMatchObject({ decision: 'error', status });
+      expect(denied?.refs?.map(({ result }) => result)).toEqual([known]);
+      expect(err.includes('whether the push has landed is not known')).toBe(known === undefined);
     },
   );
 
