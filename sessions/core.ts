@@ -8,6 +8,7 @@ import type { SessionCounters } from './counters.ts';
 import type { Custody } from './custody.ts';
 import type { TtlSettings } from './expiry.ts';
 import type { Fresh } from './fresh.ts';
+import type { LeaseGate } from './lease-gate.ts';
 import type { LiveSessions } from './live.ts';
 import { hasEnded, readSession, type SessionRecord } from './record.ts';
 import type { GuardName, SessionEvent } from './session.ts';
@@ -37,6 +38,7 @@ export interface Core {
     { readonly guard: GuardName; readonly leaseId: string; readonly expiresAt: number }
   >;
   readonly marks: Marks;
+  readonly leases: LeaseGate;
   emit(event: SessionEvent): void;
 }
 

@@ -90,14 +90,14 @@ export async function revokeLease(core: Core, leaseId: string, because: string):
   // Those that are known here end before the store was asked which there are.
   const known = [...core.open].filter(([, session]) => session.leaseId === leaseId).map(([id]) => id);
   const first = Promise.allSettled(known.map((id) => revokeOnce(core, id, because)));
-  const listed = core.store.list(SESSION_SET, { where: { index: SESSION_INDEX.lease, value: leaseId } });
-  const [rows] = await Promise.allSettled([listed, first]);
-  const rest =
-    rows.status === 'fulfilled' ? rows.value.map(({ id }) => id).filter((id) => !known.includes(id)) : [];
-  const done = [
-    ...(await first),
-    ...(await Promise.allSettled(rest.map((id) => revokeOnce(core, id, because)))),
-  ];
+  const { rows, done } = await core.leases.revoke(leaseId, async () => {
+    const listed = core.store.list(SESSION_SET, { where: { index: SESSION_INDEX.lease, value: leaseId } });
+    const [rows] = await Promise.allSettled([listed, first]);
+    const rest =
+      rows.status === 'fulfilled' ? rows.value.map(({ id }) => id).filter((id) => !known.includes(id)) : [];
+    const others = await Promise.allSettled(rest.map((id) => revokeOnce(core, id, because)));
+    return { rows, done: [...(await first), ...others] };
+  });
   const failed = [rows, ...done].find(({ status }) => status === 'rejected');
   if (failed?.status === 'rejected') throw failed.reason;
   return done.flatMap((one) => (one.status === 'fulfilled' && one.value?.changed ? [one.value.session] : []));

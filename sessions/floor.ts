@@ -11,12 +11,26 @@ export function untilFloor(took: number, floor = FAILURE_FLOOR_MS): number {
   return steps * floor - took;
 }
 
+/** Requests that wait here at a time, each with its head in memory. No number of clients' mistakes comes near it. */
+export const MAX_WAITING = 1_024;
+
+let waiting = 0;
+
 /**
  * Resolves when a failure may be answered.
  * @param startedAt `performance.now()` when the request's head had arrived, before anything was looked at
+ * @returns false at once where too many wait: the request gets no answer, because any would tell its kind by its time
  */
-export function failureFloor(startedAt: number): Promise<void> {
+export function failureFloor(startedAt: number): Promise<boolean> {
+  if (waiting >= MAX_WAITING) return Promise.resolve(false);
+  waiting += 1;
   return new Promise((resolve) => {
-    setTimeout(resolve, untilFloor(performance.now() - startedAt));
+    setTimeout(
+      () => {
+        waiting -= 1;
+        resolve(true);
+      },
+      untilFloor(performance.now() - startedAt),
+    );
   });
 }

@@ -9,11 +9,15 @@ import { checkTtl, firstExpiry } from './expiry.ts';
 import { putSession, type SessionRecord } from './record.ts';
 import type { CredentialRef, NewSession, Session } from './session.ts';
 
-/** @throws PosternError `invalid_input`, `ttl_too_long`, `store_unavailable`, what sealing meets */
+/**
+ * @param check called at the last moment before the session is stored; what it throws is thrown
+ * @throws PosternError `invalid_input`, `ttl_too_long`, `store_unavailable`, what sealing meets
+ */
 export async function issueSession<P>(
   core: Core,
   keyring: Keyring,
   input: NewSession<P>,
+  check: () => void,
 ): Promise<{ session: Session<P>; token: Credential }> {
   const { store, clock, tokens, custody, settings } = core;
   checkText('leaseId', input.leaseId);
@@ -32,6 +36,7 @@ export async function issueSession<P>(
   };
   const record: SessionRecord = { session, ttl, rev: 0 };
   const token = await tokens.issue(session);
+  check();
   const write = () =>
     store.commit([
       putSession(record),

@@ -22,6 +22,7 @@ import { changeSession, closeExpired, removeGrant, revoke, revokeLease } from '.
 import { checkTtl, renewedExpiry } from './expiry.ts';
 import { freshCache } from './fresh.ts';
 import { issueSession } from './issue.ts';
+import { leaseGate } from './lease-gate.ts';
 import { liveSessions } from './live.ts';
 import { hasEnded, readSession, SESSION_INDEX, SESSION_SET, type SessionRecord } from './record.ts';
 import type { GuardName, Session, SessionEvent, SessionRegistry } from './session.ts';
@@ -76,6 +77,7 @@ export async function openSessions(options: SessionsOptions): Promise<Sessions> 
     }),
     open: new Map(),
     marks: { revoked: new Map(), removed: new Map() },
+    leases: leaseGate(),
     emit(event) {
       for (const tell of listeners) {
         try {
@@ -152,7 +154,7 @@ export async function openSessions(options: SessionsOptions): Promise<Sessions> 
   }
 
   return {
-    issue: (input) => issueSession(core, keyring, input),
+    issue: (input) => core.leases.issue(input.leaseId, (check) => issueSession(core, keyring, input, check)),
     authenticate: (guard, id, token, exchange) =>
       closed
         ? Promise.reject(new PosternError('store_unavailable', 'the sessions are closed'))
