@@ -15,6 +15,8 @@ export type Admission =
       readonly ok: false;
       /** No credential at all: counted, not recorded. */
       readonly bearing: boolean;
+      /** `false`: too many failures wait for their answers, this one gets none. */
+      readonly answered?: boolean;
       /** For the record. */
       readonly code: Reason;
       readonly failure: AuthFailure;
@@ -40,9 +42,9 @@ export async function admit(
       ? ({ ok: false, failure: 'malformed' } as const)
       : await sessions.authenticate<GitPolicy>('git', presented.id, presented.token, exchange);
   if (answer.ok) return answer;
-  await failureFloor(startedAt);
+  const answered = await failureFloor(startedAt);
   const { failure, ...known } = answer;
-  return { bearing: true, ...known, ...failed(failure), ok: false };
+  return { bearing: true, answered, ...known, ...failed(failure), ok: false };
 }
 
 function failed(failure: AuthFailure): { failure: AuthFailure; code: Reason; words: Words } {

@@ -19,6 +19,7 @@ import type { Refusal } from '../common/reason.ts';
 import { hasBody } from '../relay/body.ts';
 import { createListener, type Exchange, type ListenerLimits, type TlsSource } from '../relay/listener.ts';
 import { createUpstreams, type UpstreamTarget } from '../relay/upstreams.ts';
+import { createFailureRecords } from '../sessions/failure-records.ts';
 import type { Explanation, GitGuard } from '../sessions/guards.ts';
 import type { Session, SessionRegistry } from '../sessions/session.ts';
 import { admit } from './admission.ts';
@@ -37,7 +38,7 @@ import {
 import { type GitUpstream, prepareSession, summarize } from './issue.ts';
 import { chooseGrant, type GitPolicy, list, type PushCeiling } from './policy.ts';
 import { servePush } from './pushing.ts';
-import { event, type Known, mintedEvents, unreadableEvent } from './records.ts';
+import { event, failuresEvent, type Known, mintedEvents, unreadableEvent } from './records.ts';
 import { type RefusalFormat, sendRefusal, statusOf, type Words } from './refusal.ts';
 import { type Parsed, parseRoute, repositoryName } from './route.ts';
 
@@ -89,6 +90,7 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
       return target;
     },
   };
+  const failures = createFailureRecords((source, count) => note(flow, failuresEvent(source, count)));
   let address: { host: string; port: number } | undefined;
 
   async function handle(exchange: Exchange): Promise<void> {
@@ -98,12 +100,14 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
       ? { lfs: parsed.route.kind === 'lfs' }
       : { allow: parsed.refusal.allow };
     let known: Known = { exchange, route: parsed.ok ? parsed.route : undefined };
+    let answered = true;
     const reject = async (words: Words, recorded: boolean, code = words.code, reason = words.message) => {
       metrics.denial('git', code);
       metrics.request('git', 'denied', (performance.now() - startedAt) / 1000);
       const action = code === 'push_not_allowed' ? 'git.push_denied' : 'git.rejected';
       if (recorded) await note(flow, event(known, action, 'deny', { code, reason, status: statusOf(words) }));
-      await sendRefusal(exchange, words, format);
+      if (answered) await sendRefusal(exchange, words, format);
+      else exchange.req.socket.destroy();
     };
 
     const ending = createEnding();
@@ -114,13 +118,14 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
         return wordsOf(error);
       },
     );
-    if (!('ok' in admission)) return reject(admission, true);
+    if (!('ok' in admission)) return reject(admission, failures.admits(exchange.sourceIp));
     if (!admission.ok) {
+      answered = admission.answered ?? true;
       known = { ...known, session: admission.session, sessionId: admission.sessionId };
       if (!parsed.ok && !admission.bearing) return reject(parsed.refusal, false);
       return reject(
         admission.words,
-        admission.bearing,
+        admission.bearing && failures.admits(exchange.sourceIp),
         admission.code,
         `authentication: ${admission.failure}`,
       );
@@ -166,7 +171,7 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
     async refuse(exchange, refusal) {
       metrics.denial('git', refusal.code);
       metrics.request('git', 'denied', 0);
-      if (exchange.req.headers.authorization !== undefined) {
+      if (exchange.req.headers.authorization !== undefined && failures.admits(exchange.sourceIp)) {
         const about = { code: refusal.code, reason: `${refusal.rule}: ${refusal.message}` };
         await note(flow, event({ exchange }, 'git.rejected', 'deny', about));
       }
@@ -175,7 +180,7 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
     unreadable(what) {
       metrics.denial('git', 'malformed_request');
       metrics.request('git', 'denied', 0);
-      if (what.bearing) void note(flow, unreadableEvent(what));
+      if (what.bearing && failures.admits(what.sourceIp)) void note(flow, unreadableEvent(what));
     },
     ...(deps.listener ? { limits: deps.listener } : {}),
     log,
@@ -241,6 +246,7 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
 
     async close(graceMs) {
       await listener.close(graceMs);
+      await failures.close();
       await upstreams.close();
     },
   };

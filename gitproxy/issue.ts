@@ -65,7 +65,10 @@ function prepareGrant(
   const upstream = listedUpstream(input.upstream, `${key}.upstream`, upstreams);
   const username = input.username ?? upstream.username ?? 'x-access-token';
   if (!/^[\x21-\x39\x3b-\x7e]{1,255}$/.test(username))
-    throw invalid(`${key}.username`, `${JSON.stringify(username)} is no user name: no colon, no white space`);
+    throw invalid(
+      `${key}.username`,
+      'that is no user name: no colon, no white space; a token belongs to token',
+    );
 
   if (input.repos.length === 0)
     throw invalid(`${key}.repos`, 'name at least one repository: acme/tool, acme/* or *');
@@ -76,7 +79,7 @@ function prepareGrant(
     if (!PERMISSIONS.includes(permission))
       throw invalid(
         `${key}.permissions[${i}]`,
-        `${JSON.stringify(permission)} is not a permission of this guard; write ${PERMISSIONS.join(', ')}`,
+        `${shown(permission)} is not a permission of this guard; write ${PERMISSIONS.join(', ')}`,
       );
   const write = permissions.includes('contents:write') || permissions.includes('*');
 
@@ -91,12 +94,12 @@ function prepareGrant(
     pushRefs,
     allowDelete: input.allowDelete ?? false,
   };
-  for (const [i, { glob }] of pushRules(grant, `${key}.pushRefs`).entries())
-    if (!glob.startsWith('refs/'))
-      throw invalid(
-        `${key}.pushRefs[${i}]`,
-        `${JSON.stringify(pushRefs[i])} is not a glob of full ref names; write refs/heads/${glob}`,
-      );
+  for (const [i, entry] of pushRefs.entries()) {
+    const at = `${key}.pushRefs[${i}]`;
+    const [rule] = readable(entry, at, () => pushRules({ pushRefs: [entry], allowDelete: false }));
+    if (!rule?.glob.startsWith('refs/'))
+      throw invalid(at, `${shown(entry)} is not a glob of full ref names; write refs/heads/… in front`);
+  }
   // Ref rules without the permission come from grants that were narrowed to reading: they are checked and mean nothing.
   return write ? grant : { ...grant, pushRefs: [], allowDelete: false };
 }
@@ -130,8 +133,8 @@ function checkRepo(text: string, key: string): string {
     !/^[a-z0-9._*?[\]!^-]+$/.test(owner + name) ||
     name.endsWith('.git')
   )
-    throw invalid(key, `${JSON.stringify(text)} is no repository pattern; write acme/tool, acme/* or *`);
-  repoMatcher(pattern, key);
+    throw invalid(key, `${shown(text)} is no repository pattern; write acme/tool, acme/* or *`);
+  readable(pattern, key, () => repoMatcher(pattern));
   return pattern;
 }
 
@@ -160,6 +163,24 @@ function mayMeet(a: string, b: string): boolean {
   if (x === a) return refMatcher(b)(a);
   if (y === b) return refMatcher(a)(b);
   return x.startsWith(y) || y.startsWith(x);
+}
+
+/** A value in an error, unless it could be a credential that was pasted in the wrong place. */
+function shown(value: string): string {
+  return isPlain(value) ? JSON.stringify(value) : `what is there (${value.length} characters)`;
+}
+
+function isPlain(value: string): boolean {
+  return value.length <= 60 && !/[:@]|[A-Za-z0-9_+=-]{20}/.test(value);
+}
+
+function readable<T>(pattern: string, key: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof PosternError)) throw error;
+    throw invalid(key, isPlain(pattern) ? error.message : `${shown(pattern)} is no pattern`);
+  }
 }
 
 function invalid(key: string, message: string): PosternError {

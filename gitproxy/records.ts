@@ -10,12 +10,17 @@
 //     git.push_denied     a push's refs, refused; or the advertisement of one that this session may never push to
 //     git.push_result     what the upstream reported for each ref
 //
-// A request without any credential is counted, not recorded; so are the empty pushes that git sends as probes.
+// A request without any credential is counted, not recorded; so are the empty pushes that git sends as probes, and what
+// fails to authenticate more often than sessions/failure-records.ts lets one address.
+//
+// `actor` is the hub's label of who works in the sandbox: it carries no authority. What somebody did to a session (issue,
+// renew, revoke) is recorded with the actor that the control API knows, whatever the labels say.
 
 import type { Action, AuditEvent, RefRecord } from '../audit/event.ts';
 import { rfc3339 } from '../common/clock.ts';
 import type { Outcome } from '../relay/forward.ts';
 import type { Exchange, Unreadable } from '../relay/listener.ts';
+import { sumOf } from '../sessions/failure-records.ts';
 import type { Session } from '../sessions/session.ts';
 import { describePush, type GitGrant, type GitPolicy, list, type PushCeiling } from './policy.ts';
 import { optionName } from './push-options.ts';
@@ -135,6 +140,12 @@ export function optionNames({ options = [] }: PushHead): About {
 /** Bytes that are no request, and that name an Authorization. */
 export function unreadableEvent({ id, sourceIp, reason }: Unreadable): AuditEvent {
   const about = { exchangeId: id, sourceIp, code: 'malformed_request', reason } as const;
+  return { action: 'git.rejected', decision: 'deny', guard: 'git', ...about };
+}
+
+/** Those of one address that had no record of their own. */
+export function failuresEvent(source: string, count: number): AuditEvent {
+  const about = { sourceIp: source, code: 'unauthenticated', reason: sumOf(count) } as const;
   return { action: 'git.rejected', decision: 'deny', guard: 'git', ...about };
 }
 

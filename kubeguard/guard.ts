@@ -159,6 +159,7 @@ export function createKubeGuard(config: KubeGuardConfig, deps: KubeGuardDeps): R
       const cut = setTimeout(() => void handlers.cutTunnels(), graceMs);
       await listener.close(graceMs);
       clearTimeout(cut);
+      await handlers.close();
       await upstreams.close();
     },
   };

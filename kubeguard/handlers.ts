@@ -5,6 +5,7 @@ import type { AuditEvent } from '../audit/event.ts';
 import type { Refusal } from '../common/reason.ts';
 import { hasBody } from '../relay/body.ts';
 import type { Exchange, ListenerOptions, UpgradeExchange } from '../relay/listener.ts';
+import { createFailureRecords, sumOf } from '../sessions/failure-records.ts';
 import type { LiveExchange, SessionRegistry } from '../sessions/session.ts';
 import { admit } from './admission.ts';
 import { serveReview } from './answering.ts';
@@ -30,6 +31,8 @@ export interface Handlers {
   readonly listening: Listening;
   /** Ends the tunnels that are still open. */
   cutTunnels(): Promise<void>;
+  /** Records what was only counted. */
+  close(): Promise<void>;
 }
 
 const TUNNELS: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward']);
@@ -38,6 +41,10 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
   const { metrics, log } = flow;
   const repeats = createRepeats();
   const tunnels = new Set<LiveExchange>();
+  const failures = createFailureRecords((sourceIp, count) => {
+    const about = { sourceIp, code: 'unauthenticated', reason: sumOf(count) } as const;
+    return note(flow, { action: 'kube.rejected', decision: 'deny', guard: 'kube', ...about });
+  });
 
   /** @returns the admitted request, or undefined: it was refused and answered */
   async function decideOn<E extends Exchange | UpgradeExchange>(
@@ -50,6 +57,7 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
     const split = splitTarget(req.url ?? '');
     const parsed = parseRequest(req.method ?? '', split.rest);
     let known: Known = { exchange, info: parsed.ok ? parsed.info : undefined };
+    let answered = true;
     const reject = async (
       words: Words,
       action: AuditEvent['action'],
@@ -61,7 +69,8 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
       metrics.request('kube', 'denied', (performance.now() - startedAt) / 1000);
       if (recorded)
         await note(flow, event(known, action, 'deny', { code, reason, status: httpStatus(words) }));
-      await answer(words, known.info);
+      if (answered) await answer(words, known.info);
+      else req.socket.destroy();
       return undefined;
     };
 
@@ -72,11 +81,13 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
         return wordsOf(error);
       },
     );
-    if (!('ok' in admission)) return reject(admission, 'kube.rejected');
+    if (!('ok' in admission)) return reject(admission, 'kube.rejected', failures.admits(exchange.sourceIp));
     if (!admission.ok) {
       const { words, bearing, code, failure } = admission;
+      answered = admission.answered ?? true;
       known = { ...known, session: admission.session, sessionId: admission.sessionId };
-      return reject(words, 'kube.rejected', bearing, code, `authentication: ${failure}`);
+      const recorded = bearing && failures.admits(exchange.sourceIp);
+      return reject(words, 'kube.rejected', recorded, code, `authentication: ${failure}`);
     }
 
     const { live } = admission;
@@ -182,7 +193,7 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
   async function refuseHead(exchange: Exchange | UpgradeExchange, refusal: Refusal): Promise<void> {
     metrics.denial('kube', refusal.code);
     metrics.request('kube', 'denied', 0);
-    if (exchange.req.headers.authorization === undefined) return;
+    if (exchange.req.headers.authorization === undefined || !failures.admits(exchange.sourceIp)) return;
     const about = { code: refusal.code, reason: `${refusal.rule}: ${refusal.message}` };
     await note(flow, event({ exchange }, 'kube.rejected', 'deny', about));
   }
@@ -202,7 +213,7 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
       unreadable({ id, sourceIp, reason, bearing }) {
         metrics.denial('kube', 'malformed_request');
         metrics.request('kube', 'denied', 0);
-        if (!bearing) return;
+        if (!bearing || !failures.admits(sourceIp)) return;
         void note(flow, {
           action: 'kube.rejected',
           decision: 'deny',
@@ -217,5 +228,6 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
     async cutTunnels() {
       await Promise.all([...tunnels].map((tunnel) => tunnel.end('shutdown')));
     },
+    close: failures.close,
   };
 }

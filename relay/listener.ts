@@ -20,6 +20,7 @@ import { newId } from '../common/ids.ts';
 import { type Log, silentLog } from '../common/log.ts';
 import type { Refusal } from '../common/reason.ts';
 import { inspectHead, ownHosts } from './head.ts';
+import { limitIdle } from './idle-connections.ts';
 
 /** One request and its answer. */
 export interface Exchange {
@@ -59,6 +60,10 @@ export interface ListenerLimits {
   /** `kubectl exec` with a long command has URLs of tens of KiB. */
   readonly maxHeadBytes: number;
   readonly maxConnections: number;
+  /** Of one address, before idle ones are closed: see idle-connections.ts. */
+  readonly maxIdle: number;
+  /** Requests under way on one connection. No client of either guard sends a request before the last is answered. */
+  readonly maxPipelined: number;
 }
 
 export const LISTENER_LIMITS: ListenerLimits = {
@@ -67,6 +72,8 @@ export const LISTENER_LIMITS: ListenerLimits = {
   keepAliveMs: 75_000,
   maxHeadBytes: 64 * 1024,
   maxConnections: 10_000,
+  maxIdle: 2_500,
+  maxPipelined: 64,
 };
 
 /** Where certificates come from: the first ones, and a hook that keeps a running server up to date (certs/ has it). */
@@ -146,6 +153,7 @@ export function createListener(options: ListenerOptions): Listener {
   });
   server.maxConnections = limits.maxConnections;
   server.timeout = 0;
+  limitIdle(server, limits.maxIdle, (socket) => (busy.get(socket) ?? 0) > 0);
   const detach = options.tls.attach(server);
 
   const settle = (what: Promise<void> | void, socket: Socket, id: string): void => {
@@ -158,7 +166,9 @@ export function createListener(options: ListenerOptions): Listener {
   const serve = (req: IncomingMessage, res: IdentifiedResponse, expects: boolean): void => {
     const id = newId('req');
     const { socket } = req;
-    busy.set(socket, (busy.get(socket) ?? 0) + 1);
+    const underWay = (busy.get(socket) ?? 0) + 1;
+    if (underWay > limits.maxPipelined) return void socket.destroy();
+    busy.set(socket, underWay);
     res.once('close', () => {
       busy.set(socket, (busy.get(socket) ?? 1) - 1);
       if (closing) setImmediate(() => server.closeIdleConnections());

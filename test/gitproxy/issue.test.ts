@@ -118,6 +118,35 @@ describe('what cannot be meant is refused, and the key is named', () => {
     expect(error.message).not.toContain('ghp_abc');
   });
 
+  const token = 'ghp_Aa1Bb2Cc3Dd4Ee5Ff6Gg7Hh8Ii9Jj0Kk1L';
+  test.each<[string, (pasted: string) => Partial<GitCredentialInput>]>([
+    ['username', (username) => ({ username })],
+    ['repos[0]', (pasted) => ({ repos: [pasted] })],
+    ['repos[0]', (pasted) => ({ repos: [`https://${pasted}@github.com/acme/tool`] })],
+    ['repos[0]', (pasted) => ({ repos: [`acme/${pasted}**`] })],
+    ['permissions[0]', (pasted) => ({ permissions: [pasted] })],
+    ['pushRefs[0]', (pasted) => ({ permissions: ['*'], pushRefs: [pasted] })],
+    ['pushRefs[0]', (pasted) => ({ permissions: ['*'], pushRefs: [`refs/heads/${pasted}{}`] })],
+    ['upstream', (pasted) => ({ upstream: `https://${pasted}@github.com` })],
+  ])('a credential pasted into %s is not repeated in the error', (key, rest) => {
+    for (const pasted of [token, `x-access-token:${token}`, `${'0123456789abcdef'.repeat(2)}01234567`]) {
+      let error: PosternError | undefined;
+      try {
+        prepare(rest(pasted));
+      } catch (thrown) {
+        error = thrown as PosternError;
+      }
+      if (key === 'username' && !pasted.includes(':')) continue; // a name like any other
+      expect(error?.key).toBe(`credentials[0].${key}`);
+      expect(error?.message).not.toContain(pasted.slice(-20));
+    }
+  });
+
+  test('a plain mistake is shown', () => {
+    expect(failure(() => prepare({ repos: ['acme/tool.git'] })).message).toContain('"acme/tool.git"');
+    expect(failure(() => prepare({ permissions: ['write'] })).message).toContain('"write"');
+  });
+
   test('no credentials', () => {
     expect(failure(() => prepareSession([], upstreams, ceiling)).key).toBe('credentials');
   });

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { request } from 'node:https';
+import { connect as plainConnect } from 'node:net';
 import { connect } from 'node:tls';
 import { afterEach, describe, expect, test } from 'vitest';
 import { dropBody } from '../../relay/body.ts';
@@ -201,6 +202,43 @@ describe('silence is limited, time is not', () => {
     socket.write(head(seen, 'GET /'));
     socket.resume();
     await once(socket, 'close');
+  });
+});
+
+describe('one client does not take what the others need', () => {
+  const isOpen = (socket: { destroyed: boolean }): boolean => !socket.destroyed;
+
+  test('above its share of connections, the one that was idle longest is closed for each new one', async () => {
+    const seen = await start(({ req, res }) => void (req.url === '/busy' || res.end('served')), {
+      maxIdle: 3,
+    });
+    const busy = await rawConnect(seen.port, certs.ca);
+    busy.write(head(seen, 'GET /busy'));
+    await waitFor('the request', () => seen.paths.includes('/busy'));
+    const idle: Awaited<ReturnType<typeof rawConnect>>[] = [];
+    for (let i = 0; i < 6; i++) idle.push(await rawConnect(seen.port, certs.ca));
+    await waitFor('the closing', () => idle.filter(isOpen).length === 2);
+    expect(idle.map(isOpen)).toEqual([false, false, false, false, true, true]);
+    expect(busy.destroyed).toBe(false);
+    idle[5]?.write(head(seen, 'GET /a'));
+    expect((await readAnswer(idle[5] ?? busy)).status).toBe(200);
+  });
+
+  test('above it, handshakes that go on for ever are not begun', async () => {
+    const seen = await start(undefined, { maxIdle: 3 });
+    const sockets = Array.from({ length: 6 }, () => plainConnect(seen.port, '127.0.0.1'));
+    for (const socket of sockets) socket.on('error', () => {});
+    await waitFor('the refusals', () => sockets.filter((socket) => socket.closed).length === 3);
+    expect(sockets.filter((socket) => !socket.closed)).toHaveLength(3);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  test('requests behind one another, unanswered, end with the connection', async () => {
+    const seen = await start(() => {}, { maxPipelined: 8 });
+    const socket = await rawConnect(seen.port, certs.ca);
+    socket.write(head(seen, 'GET /a').repeat(300));
+    await waitFor('the end', () => socket.destroyed);
+    expect(seen.paths).toHaveLength(8);
   });
 });
 
