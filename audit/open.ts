@@ -2,6 +2,7 @@
 // redacted) here, on the thread that moves bytes, and posted by sender.ts; linking, writing and syncing happen in
 // writer-thread.ts. A folder that cannot be used now is tried again, with the next append and on a timer.
 
+import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { type Clock, rfc3339, systemClock } from '../common/clock.ts';
 import { type Log, silentLog } from '../common/log.ts';
@@ -47,12 +48,22 @@ const SEGMENT_MS = 86_400_000;
 /** Before a writer that died is started again, in milliseconds. */
 const SHORTEST_WAIT = 50;
 const LONGEST_WAIT = 5000;
+/** For a thread that runs to end. */
+const TERMINATE_MS = 500;
+
+export interface OpenAuditLog extends AuditLog {
+  /**
+   * After `close`: whether the writer hangs in a system call (a disk that does not answer). `process.exit` waits for every
+   * thread, and for this one it would wait for ever.
+   */
+  hangs(): boolean;
+}
 
 /**
  * Opens the trail and writes `audit.started`. It resolves also where the folder cannot be used now: `health()` says
  * why, appends fail as `onFailure` says, and the folder is tried again until it can be used.
  */
-export async function openAuditLog(options: AuditOptions): Promise<AuditLog> {
+export async function openAuditLog(options: AuditOptions): Promise<OpenAuditLog> {
   const { onFailure, signer, redactor, retention, syncReads } = options;
   const { metrics = noMetrics, log = silentLog, clock = systemClock, patience = 3000 } = options;
   const abandoned = new BigInt64Array(new SharedArrayBuffer(8));
@@ -67,6 +78,7 @@ export async function openAuditLog(options: AuditOptions): Promise<AuditLog> {
   };
   const ledger = createLedger(onFailure === 'refuse');
   let closed = false;
+  let hung = false;
   let restart: NodeJS.Timeout | undefined;
   let wait = SHORTEST_WAIT;
   let ended = (): void => {};
@@ -152,7 +164,7 @@ export async function openAuditLog(options: AuditOptions): Promise<AuditLog> {
       log.error({ gaps: untold }, 'The audit trail was closed with a gap that is not on record');
     // A thread that hangs in a system call cannot be ended; nothing waits for it.
     worker.unref();
-    void worker.terminate();
+    hung = !(await Promise.race([worker.terminate().then(() => true), delay(TERMINATE_MS, false)]));
   }
 
   const timers = [
@@ -178,6 +190,7 @@ export async function openAuditLog(options: AuditOptions): Promise<AuditLog> {
       return sender.add(text, at, syncReads || durability === 'durable');
     },
     health: () => (closed ? { ok: false, reason: 'the trail is closed' } : sender.health()),
+    hangs: () => hung,
     close,
   };
 }

@@ -14,7 +14,7 @@ import { createRedactor, type Redactor } from '../common/redact.ts';
 import { userName } from '../control/auth.ts';
 import { recordSessions } from '../control/session-records.ts';
 import { openKeyring } from '../keyring/keyring.ts';
-import { createHealth } from '../ops/health.ts';
+import { type CheckResult, createHealth } from '../ops/health.ts';
 import { createMetrics, type LiveSources } from '../ops/metrics.ts';
 import { startOps } from '../ops/server.ts';
 import { openSessions } from '../sessions/registry.ts';
@@ -41,8 +41,8 @@ export interface Server {
   /** What the ready line says: `host:port`, for the control API without a TLS address the path of its socket. */
   readonly addresses: { readonly [name: string]: string };
   readonly log: Logger;
-  /** Drains, ends and closes everything; resolves when the process may go. */
-  stop(): Promise<void>;
+  /** Drains, ends and closes everything; resolves when the process may go, with whether a thread hangs. */
+  stop(): Promise<{ readonly hangs: boolean }>;
 }
 
 /** @throws PosternError, after everything that was opened is closed again */
@@ -114,7 +114,7 @@ async function start(
   const health = createHealth(
     {
       store: () => store.ping().then(() => ({ ok: true })),
-      audit: () => audit.health(),
+      audit: () => auditCheck(audit.health(), config.audit.onFailure),
       certificates: () => certificates.health(),
       listeners: () => ({ ok: !stopping }),
     },
@@ -190,8 +190,15 @@ async function start(
       await closers.closeAll((error) => log.warn({ err: error }, 'a part could not be closed'));
       log.info({}, 'stopped');
       await log.flush();
+      return { hangs: audit.hangs() };
     },
   };
+}
+
+/** Where the guards serve without a trail that works, the process is ready, and says what is lost. */
+function auditCheck(health: CheckResult, onFailure: Config['audit']['onFailure']): CheckResult {
+  if (health.ok || onFailure === 'refuse') return health;
+  return { ok: true, degraded: true, reason: `events are counted and not recorded: ${health.reason}` };
 }
 
 /** Sessions and leases are there later than the metrics that ask them. */

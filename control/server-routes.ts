@@ -16,7 +16,14 @@ export const statusAnswer = z.object({
   startedAt: z.string(),
   ready: z.boolean(),
   checks: z
-    .array(z.object({ name: z.string(), ok: z.boolean(), reason: z.string().optional() }))
+    .array(
+      z.object({
+        name: z.string(),
+        ok: z.boolean(),
+        degraded: z.literal(true).optional().describe('ready, and somebody should look at it'),
+        reason: z.string().optional(),
+      }),
+    )
     .readonly()
     .describe('what readiness is made of'),
   git: guardStatus,

@@ -6,6 +6,8 @@ import type { Log } from '../common/log.ts';
 
 export interface CheckResult {
   readonly ok: boolean;
+  /** With `ok`: it serves, and somebody should look at it. */
+  readonly degraded?: true;
   readonly reason?: string;
 }
 
@@ -75,8 +77,10 @@ export function createHealth(
 function report(checks: { readonly [name: string]: CheckResult }): Report {
   const failing = Object.entries(checks).filter(([, { ok }]) => !ok);
   const list = failing.map(([name, { reason }]) => (reason === undefined ? name : `${name} (${reason})`));
-  const ok = failing.length === 0;
-  return { ok, message: ok ? 'ready' : `not ready: ${list.join(', ')}`, checks };
+  if (failing.length > 0) return { ok: false, message: `not ready: ${list.join(', ')}`, checks };
+  const degraded = Object.keys(checks).filter((name) => checks[name]?.degraded);
+  const message = degraded.length === 0 ? 'ready' : `ready, degraded: ${degraded.join(', ')}`;
+  return { ok: true, message, checks };
 }
 
 function within(ms: number, answer: Promise<CheckResult>): Promise<CheckResult> {

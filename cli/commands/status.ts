@@ -24,8 +24,10 @@ export async function status(context: Context): Promise<number> {
         ['audit', `${answer.audit.dir}, onFailure ${answer.audit.onFailure}`],
         ...brokerFacts(answer.broker),
         ...answer.checks
-          .filter((check) => !check.ok)
-          .map((check) => [`failing: ${check.name}`, check.reason ?? ''] as const),
+          .filter((check) => !check.ok || check.degraded)
+          .map(
+            (check) => [`${check.ok ? 'degraded' : 'failing'}: ${check.name}`, check.reason ?? ''] as const,
+          ),
       ]),
     );
   }

@@ -25,12 +25,12 @@ async function server(config: Config, client: ControlClient): Promise<Check[]> {
     throw error;
   }
   const checks = [ok('server', `version ${status.version}, since ${status.startedAt}`)];
-  for (const check of status.checks)
-    checks.push(
-      check.ok
-        ? ok(`server: ${check.name}`, 'ready')
-        : fail(`server: ${check.name}`, check.reason ?? 'not ready', 'See the log of the server.'),
-    );
+  for (const check of status.checks) {
+    const name = `server: ${check.name}`;
+    const remedy = 'See the log of the server.';
+    if (!check.ok) checks.push(fail(name, check.reason ?? 'not ready', remedy));
+    else checks.push(check.degraded ? warn(name, check.reason ?? 'degraded', remedy) : ok(name, 'ready'));
+  }
   const { rowsToRotate = 0, requestsWaiting = 0 } = status.broker ?? {};
   checks.push(
     rowsToRotate === 0

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server as NetServer } from 'node:net';
@@ -176,11 +176,31 @@ describe('a stop', () => {
     await waitFor('the server to drain', async () => (await get(server.ready.ops, '/readyz')).status === 503);
     await new Promise((resolve) => setTimeout(resolve, 500));
     server.process.kill('SIGTERM');
-    expect(await exit).toBe(143);
+    expect(await exit).toBe('SIGTERM');
     expect((await clone).code).not.toBe(0);
     expect((await site.postern('audit', 'verify')).code).toBe(0);
   }, 60_000);
 });
+
+test('a thread that hangs in a system call of a dead disk does not hold the end up', async () => {
+  const { folder, remove } = scratch('hung');
+  const pipe = join(folder, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  const child = spawn(
+    process.execPath,
+    [join(import.meta.dirname, 'hung-end.ts'), join(folder, 'audit'), pipe],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
+  let out = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    out += chunk.toString();
+  });
+  const ended = await new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)));
+  expect([out, ended]).toEqual(['hangs: true\n', 'SIGKILL']);
+  remove();
+}, 60_000);
 
 test('behind a shell of npx that dies of the signal, the server ends too', async () => {
   const config = configure(join(folder, 'npx'), { git: { listen: '127.0.0.1:0' }, log: { level: 'error' } });

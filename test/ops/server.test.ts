@@ -82,6 +82,17 @@ describe('the ops endpoint', () => {
     expect((await get('/livez')).status).toBe(200);
   });
 
+  it('is ready where something is degraded and serves, and says so', async () => {
+    await start({ store: good, audit: () => ({ ok: true, degraded: true, reason: 'the disk is full' }) });
+    const { status, body } = await get('/readyz');
+    expect(status).toBe(200);
+    expect(JSON.parse(body)).toMatchObject({
+      ok: true,
+      message: 'ready, degraded: audit',
+      checks: { audit: { ok: true, degraded: true, reason: 'the disk is full' } },
+    });
+  });
+
   it('tells an error that was not made for people to the log only', async () => {
     const logged: object[] = [];
     await start(

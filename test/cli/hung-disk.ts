@@ -1,0 +1,12 @@
+// A disk whose writes block in a system call: nobody ever opens the other end of this pipe.
+import { openSync } from 'node:fs';
+import type { Disk } from '../../audit/disk.ts';
+
+const pipe = new URL(import.meta.url).searchParams.get('pipe') ?? '';
+
+export const wrapDisk = (disk: Disk): Disk => ({
+  ...disk,
+  write: () => {
+    openSync(pipe, 'r');
+  },
+});
