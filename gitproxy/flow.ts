@@ -78,6 +78,7 @@ export function createEnding(): Ending {
     why: () => ended,
     cuts(what) {
       under = what;
+      if (ended !== undefined) void what.end(ended);
     },
     onEnd(what) {
       tell = what;

@@ -34,6 +34,8 @@ export interface Answer {
 
 /** Sees the body pass; may change it. Throwing cuts the answer. Called in order, `end` last and only on a clean end. */
 export interface BodyTransform {
+  /** The head waits for what this gives: while that is nothing, throwing leaves the answer to the caller. */
+  readonly whole?: true;
   push(chunk: Buffer): Buffer;
   end(): Buffer;
 }
@@ -288,7 +290,7 @@ export function forward(options: ForwardOptions): Forwarding {
       // A head alone must not wait for its body. One whose body came with it leaves in one write, once the beginning of
       // the body was looked at: until then the caller can still answer something else.
       process.nextTick(() => {
-        if (!decided || over) return;
+        if (!decided || over || transform?.whole) return;
         begin();
         res.flushHeaders();
       });
@@ -326,8 +328,10 @@ export function forward(options: ForwardOptions): Forwarding {
     onResponseError(_c, error) {
       if (draining > 0) clearTimeout(timer);
       if (over) return;
-      // A kept connection that the upstream closed just now: safe to ask again where nothing was sent but a question.
-      if (!retried && head === undefined && !options.body && isStale(error)) {
+      // A kept connection that the upstream closed just now. Whether it had acted already is not known, so what can
+      // change something is not asked again.
+      const asks = options.method === 'GET' || options.method === 'HEAD';
+      if (!retried && head === undefined && asks && !options.body && isStale(error)) {
         retried = true;
         return void dispatch();
       }

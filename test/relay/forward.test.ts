@@ -424,6 +424,25 @@ describe('what comes back', () => {
     expect(await get(broken.port)).toEqual({ status: 502, body: 'upstream_failed', whole: true });
   });
 
+  test('of a transform that gives nothing before its end: an error leaves the answer to the caller', async () => {
+    const { origin } = await serve((_req, res) => {
+      res.write('one');
+      setTimeout(() => res.end('two'), 50);
+    });
+    const answer = (last: () => Buffer) => () => ({
+      status: 200 as const,
+      headers: [],
+      transform: { whole: true, push: () => Buffer.alloc(0), end: last } as const,
+    });
+    const given = await relay(origin, { answer: answer(() => Buffer.from('all')) });
+    expect((await get(given.port)).body).toBe('all');
+    const failing = await relay(origin, {
+      answer: answer(() => {
+        throw new Error('cannot be read');
+      }),
+    });
+    expect(await get(failing.port)).toEqual({ status: 502, body: 'upstream_failed', whole: true });
+  });
   test('is asked for again once, when a kept connection turns out to be closed', async () => {
     let asked = 0;
     const { origin } = await serve((req, res) => {
