@@ -26,6 +26,7 @@ export async function configFileProblems(
     git.enabled ? certificate(git.tls, 'git.tls', git.advertise, clock) : undefined,
     kube.enabled ? certificate(kube.tls, 'kube.tls', kube.advertise, clock) : undefined,
     ...(kube.enabled ? kube.execPlugins : []).map((file, i) => program(file, `kube.execPlugins[${i}]`)),
+    ...(kube.enabled ? kube.tokenFiles : []).map((file, i) => readable(file, `kube.tokenFiles[${i}]`)),
     control.listen ? certificate(control.tls, 'control.tls', undefined, clock) : undefined,
   ]);
   return found.filter((problem) => problem !== undefined);
@@ -69,6 +70,12 @@ function program(file: string, key: string): Found {
     if ((mode & 0o022) !== 0)
       throw new PosternError('invalid_config', 'can be written by others than its owner; chmod go-w');
   }).then((problem) => problem && { key, message: `${file} ${problem.message}` });
+}
+
+function readable(file: string, key: string): Found {
+  return attempt(key, () => access(file, constants.R_OK)).then(
+    (problem) => problem && { key, message: `${file} ${problem.message}` },
+  );
 }
 
 async function attempt(key: string, work: () => Promise<void>): Found {

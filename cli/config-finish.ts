@@ -66,6 +66,8 @@ export function finish(
         advertise: kube.advertise ?? undefined,
         ceiling: kube.ceiling,
         execPlugins: kube.execPlugins,
+        tokenFiles: kube.tokenFiles,
+        upstreams: kube.upstreams,
         maxBodyBytes: kube.maxBodyBytes,
         tls: tls(kube.tls),
       },

@@ -93,6 +93,13 @@ function warn({ git, kube, control }: Checked): ConfigProblem[] {
       });
   if (git.enabled && git.upstreams.length === 0)
     warnings.push({ key: 'git.upstreams', message: 'the list is empty, so no git session can be issued' });
+  // What such a file or plugin gives is sent to the server that the kubeconfig names.
+  const givers = (['execPlugins', 'tokenFiles'] as const).filter((key) => kube[key].length > 0);
+  if (kube.enabled && givers.length > 0 && kube.upstreams.length === 0)
+    warnings.push({
+      key: 'kube.upstreams',
+      message: `the list is empty, so whoever may issue sessions can have what kube.${givers.join(' and kube.')} give sent to any server`,
+    });
   if (!git.enabled && !kube.enabled)
     warnings.push({ key: 'git.enabled', message: 'neither guard is enabled, so no session can be issued' });
   if (control.listen && control.tokens.length === 0)

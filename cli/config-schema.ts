@@ -156,7 +156,16 @@ export const configSchema = z.strictObject(
       }),
       execPlugins: list(plain('an absolute path', /^\/[^\0]+$/))
         .prefault([])
-        .meta({ description: 'Credential plugins that kubeconfigs in custody may run on this host.' }),
+        .meta({
+          description:
+            'Credential plugins that kubeconfigs in custody may run on this host, with whatever arguments they give.',
+        }),
+      tokenFiles: list(plain('an absolute path', /^\/[^\0]+$/))
+        .prefault([])
+        .meta({ description: 'Token files of this host that kubeconfigs in custody may read.' }),
+      upstreams: list(upstreamUrl())
+        .prefault([])
+        .meta({ description: 'Origins of the API servers that a session may lead to; empty lets any.' }),
       maxBodyBytes: count(Number.MAX_SAFE_INTEGER)
         .prefault(3_145_728)
         .meta({ description: 'Bytes of one request body.' }),

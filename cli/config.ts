@@ -77,6 +77,9 @@ export interface Config {
       readonly resources: readonly string[];
     };
     readonly execPlugins: readonly string[];
+    readonly tokenFiles: readonly string[];
+    /** Origins. Empty: any. */
+    readonly upstreams: readonly string[];
     readonly maxBodyBytes: number;
     readonly tls: TlsFiles | undefined;
   };

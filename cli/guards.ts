@@ -64,6 +64,8 @@ export function createGuards(config: Config, parts: GuardParts): Guards {
         {
           ceiling: config.kube.ceiling,
           execPlugins: config.kube.execPlugins,
+          tokenFiles: config.kube.tokenFiles,
+          upstreams: config.kube.upstreams,
           maxBodyBytes: config.kube.maxBodyBytes,
           get advertise() {
             return advertised('kube');

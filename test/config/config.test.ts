@@ -61,6 +61,8 @@ describe('defaults', () => {
         advertise: undefined,
         ceiling: { verbs: [], namespaces: [], resources: [] },
         execPlugins: [],
+        tokenFiles: [],
+        upstreams: [],
         maxBodyBytes: 3145728,
         tls: undefined,
       },
@@ -98,6 +100,14 @@ describe('defaults', () => {
     expect(() => Object.assign(config.git.push, { allowDelete: true })).toThrow(TypeError);
     expect(() => (config.git.upstreams as unknown[]).push({})).toThrow(TypeError);
   });
+});
+
+it('plugins and token files without a list of API servers are a warning', () => {
+  const said = (kube: string) => load(`kube: { ${kube} }`).warnings.map(({ key }) => key);
+  expect(said('execPlugins: [/usr/bin/aws]')).toEqual(['kube.upstreams']);
+  expect(said('tokenFiles: [/run/token]')).toEqual(['kube.upstreams']);
+  expect(said('tokenFiles: [/run/token], upstreams: ["https://10.0.0.1:6443/"]')).toEqual([]);
+  expect(load('kube: { upstreams: ["https://10.0.0.1:443/"] }').kube.upstreams).toEqual(['https://10.0.0.1']);
 });
 
 describe('the sample of the contract', () => {
@@ -217,6 +227,9 @@ describe('values', () => {
     ['kube: { ceiling: { namespaces: ["a/**"] } }', 'kube.ceiling.namespaces[0]'],
     ['kube: { ceiling: { resources: ["Pods"] } }', 'kube.ceiling.resources[0]'],
     ['kube: { execPlugins: [aws] }', 'kube.execPlugins[0]'],
+    ['kube: { tokenFiles: [token] }', 'kube.tokenFiles[0]'],
+    ['kube: { upstreams: ["http://10.0.0.1"] }', 'kube.upstreams[0]'],
+    ['kube: { upstreams: ["https://10.0.0.1/k8s"] }', 'kube.upstreams[0]'],
     ['control: { oidc: { issuer: x } }', 'control.oidc'],
     ['audit: { onFailure: ignore }', 'audit.onFailure'],
     ['log: { level: verbose }', 'log.level'],

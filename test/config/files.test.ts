@@ -36,7 +36,7 @@ describe('files that the configuration names', () => {
       await problems(`
 secretKey: { file: secret }
 git: { advertise: "https://127.0.0.1:8443", upstreams: [ { url: https://a.example, caFile: ca.pem } ], ${tls} }
-kube: { execPlugins: ["${join(cwd, 'plugin')}"], ${tls} }
+kube: { execPlugins: ["${join(cwd, 'plugin')}"], tokenFiles: ["${join(cwd, 'secret')}"], ${tls} }
 control: { listen: 127.0.0.1:0, ${tls} }
 `),
     ).toEqual([]);
@@ -53,6 +53,7 @@ git:
   tls: { certFile: cert.pem, keyFile: key.pem, caFile: ca.pem }
 kube:
   execPlugins: [/nowhere/plugin, "${join(cwd, 'secret')}", "${join(cwd, 'writable')}"]
+  tokenFiles: [/nowhere/token]
   tls: { certFile: cert.pem, keyFile: none.pem }
 `);
     expect(found.map(({ key, message }) => `${key}: ${message.replaceAll(cwd, '')}`)).toEqual([
@@ -64,11 +65,14 @@ kube:
       'kube.execPlugins[0]: /nowhere/plugin does not exist',
       'kube.execPlugins[1]: /secret cannot be used by this user',
       'kube.execPlugins[2]: /writable can be written by others than its owner; chmod go-w',
+      'kube.tokenFiles[0]: /nowhere/token does not exist',
     ]);
   });
 
   it('of a guard that is off are not asked for', async () => {
     const off = 'enabled: false, tls: { certFile: none, keyFile: none }';
-    expect(await problems(`git: { ${off} }\nkube: { ${off}, execPlugins: [/none] }`)).toEqual([]);
+    expect(
+      await problems(`git: { ${off} }\nkube: { ${off}, execPlugins: [/none], tokenFiles: [/none] }`),
+    ).toEqual([]);
   });
 });
