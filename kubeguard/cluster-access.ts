@@ -5,6 +5,7 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { basename, isAbsolute, normalize } from 'node:path';
+import { PosternError } from '../common/errors.ts';
 import { type Cluster, type ExecPlugin, type User, unusable } from './kubeconfig.ts';
 
 /** Plain JSON. Exactly one of `token`, `tokenFile`, `basic`, `exec`, or a client certificate (alone or beside a token). */
@@ -48,6 +49,8 @@ export interface HostPermissions {
   readonly execPlugins: readonly string[];
   /** Absolute paths of token files. */
   readonly tokenFiles?: readonly string[] | undefined;
+  /** Origins of the API servers that a kubeconfig may lead to. Empty or absent: any. */
+  readonly upstreams?: readonly string[] | undefined;
 }
 
 export const EXEC_VERSIONS = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1'];
@@ -57,7 +60,7 @@ const HEADER_TEXT = /^[\x20-\x7e]+$/;
 
 /**
  * @param name of the context, for messages
- * @throws PosternError `invalid_input` naming the key, the place and the remedy, never a value
+ * @throws PosternError `invalid_input` naming the key, the place and the remedy, never a value; `upstream_not_listed`
  */
 export function clusterAccess(
   name: string,
@@ -88,7 +91,7 @@ export function clusterAccess(
   const ca = decodePem(`${of}certificate-authority-data`, cluster['certificate-authority-data']);
   if (ca !== undefined) checkCertificates(`${of}certificate-authority-data`, ca);
   return {
-    ...readServer(of, cluster.server),
+    ...readServer(of, cluster.server, host.upstreams ?? []),
     ...(ca === undefined ? {} : { ca }),
     ...(servername ? { servername } : {}),
     ...readUser(of, user, host),
@@ -96,7 +99,11 @@ export function clusterAccess(
   };
 }
 
-function readServer(of: string, server: string): Pick<ClusterAccess, 'origin' | 'basePath'> {
+function readServer(
+  of: string,
+  server: string,
+  upstreams: readonly string[],
+): Pick<ClusterAccess, 'origin' | 'basePath'> {
   const url = URL.canParse(server) ? new URL(server) : undefined;
   if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:'))
     throw unusable(`${of}server is not an https:// URL`);
@@ -110,7 +117,36 @@ function readServer(of: string, server: string): Pick<ClusterAccess, 'origin' | 
   const basePath = url.pathname.replace(/\/+$/, '');
   if (!/^(?:\/[A-Za-z0-9._~:@-]+)*$/.test(basePath) || /\/\.{1,2}(?:\/|$)/.test(server.slice(8)))
     throw unusable(`${of}the path of server has more than one spelling`);
+  if (upstreams.length > 0 && !upstreams.includes(url.origin))
+    throw new PosternError(
+      'upstream_not_listed',
+      `kubeconfig: ${of}server leads to ${url.origin}, which this deployment does not list`,
+      { key: 'kubeconfig', remedy: 'use a listed API server, or have kube.upstreams name this one' },
+    );
   return { origin: url.origin, basePath };
+}
+
+export function hostAndPort(origin: string): { host: string; port: number } {
+  const url = new URL(origin);
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: Number(url.port || (url.protocol === 'https:' ? 443 : 80)),
+  };
+}
+
+/**
+ * An API server without TLS is one on this very host (a cluster for tests), and beside it listen others that trust
+ * whoever reaches them: paths outside the API are not opened there by a wildcard.
+ * @throws PosternError `invalid_input`
+ */
+export function checkPlainPaths(origin: string, nonResourcePaths: readonly string[]): void {
+  const wildcard = nonResourcePaths.find((path) => path.endsWith('*'));
+  if (wildcard === undefined || !origin.startsWith('http:')) return;
+  throw new PosternError(
+    'invalid_input',
+    `nonResourcePaths: ${JSON.stringify(wildcard)} is not granted at an http:// API server`,
+    { key: 'nonResourcePaths', remedy: 'name the paths whole, or use https://' },
+  );
 }
 
 export function isLoopback(hostname: string): boolean {
@@ -177,9 +213,10 @@ function readExec(of: string, exec: ExecPlugin, host: HostPermissions): ExecAcce
     throw unusable(`${of}exec.interactiveMode is Always, and nobody is there to answer`);
   const env = exec.env ?? [];
   for (const { name, value } of env)
-    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) || value.includes('\0') || LOADER.test(name))
+    if (!PLUGIN_VARIABLES.has(name) || !/^[\x20-\x7e]*$/.test(value))
       throw unusable(
         `${of}exec.env sets the variable ${JSON.stringify(name.slice(0, 60))}, which cannot be set`,
+        `leave it out, or set it for the server itself; ${[...PLUGIN_VARIABLES].join(', ')} can be set`,
       );
   return {
     apiVersion,
@@ -190,9 +227,23 @@ function readExec(of: string, exec: ExecPlugin, host: HostPermissions): ExecAcce
   };
 }
 
-/** Variables that make a program run other code than its own: allowing a program does not allow that. */
-const LOADER =
-  /^(?:LD_|DYLD_|NODE_OPTIONS$|PYTHON|PERL|RUBY|BASH_ENV$|ENV$|IFS$|PATH$|GODEBUG$|JAVA_TOOL_OPTIONS$)/;
+/**
+ * Which account, which place and with what key: names of the clouds' own plugins that only select. Of the others too many
+ * name a file, an address or code to load, and allowing a program does not allow that.
+ */
+const PLUGIN_VARIABLES: ReadonlySet<string> = new Set(
+  `AWS_PROFILE AWS_DEFAULT_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_STS_REGIONAL_ENDPOINTS AWS_ROLE_ARN
+   AWS_ROLE_SESSION_NAME AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN
+   AZURE_TENANT_ID AZURE_CLIENT_ID AZURE_SUBSCRIPTION_ID AZURE_CLIENT_SECRET
+   AAD_SERVICE_PRINCIPAL_CLIENT_ID AAD_SERVICE_PRINCIPAL_CLIENT_SECRET
+   GOOGLE_CLOUD_PROJECT CLOUDSDK_CORE_ACCOUNT CLOUDSDK_CORE_PROJECT
+   CLOUDSDK_COMPUTE_REGION CLOUDSDK_COMPUTE_ZONE`.split(/\s+/),
+);
+
+/** Values of those variables that are credentials, for whoever keeps them out of the logs. */
+export function pluginSecrets({ env }: ExecAccess): string[] {
+  return env.filter(({ name }) => /SECRET|TOKEN/.test(name)).map(({ value }) => value);
+}
 
 function readImpersonation(of: string, user: User): Pick<ClusterAccess, 'as'> {
   const { as, 'as-uid': uid, 'as-groups': groups = [], 'as-user-extra': extra = {} } = user;

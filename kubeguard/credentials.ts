@@ -10,9 +10,16 @@ import type { Clock } from '../common/clock.ts';
 import type { Credential } from '../common/credential.ts';
 import { PosternError } from '../common/errors.ts';
 import type { Redactor } from '../common/redact.ts';
-import { type Needles, needlesOf } from '../relay/echo.ts';
+import { formsOf, type Needles, needlesOf } from '../relay/echo.ts';
 import type { UpstreamTarget } from '../relay/upstreams.ts';
-import { type ClusterAccess, clusterAccess, HEADER_SAFE, type HostPermissions } from './cluster-access.ts';
+import {
+  type ClusterAccess,
+  clusterAccess,
+  HEADER_SAFE,
+  type HostPermissions,
+  hostAndPort,
+  pluginSecrets,
+} from './cluster-access.ts';
 import { type Obtained, runPlugin } from './exec-plugin.ts';
 import { parseKubeconfig } from './kubeconfig.ts';
 import { createRenewing, type Renewing } from './renewing.ts';
@@ -20,6 +27,9 @@ import { createRenewing, type Renewing } from './renewing.ts';
 /** What one request spends. */
 export interface Spend {
   readonly target: UpstreamTarget;
+  /** Of the target, for the record. */
+  readonly host: string;
+  readonly port: number;
   readonly basePath: string;
   /** Flat list; the only headers that say who asks. */
   readonly headers: readonly string[];
@@ -61,8 +71,9 @@ export function createCredentials({ host, clock, redactor }: CredentialsDeps): C
   };
 
   function sourceOf(access: ClusterAccess): Source {
-    const { token, basic, cert, key } = access;
+    const { token, basic, cert, key, exec } = access;
     announce(token);
+    for (const secret of exec ? pluginSecrets(exec) : []) announce(secret);
     announce(basic?.password);
     announce(key);
     const renewing = fetched(access);
@@ -174,26 +185,42 @@ function spendOf(access: ClusterAccess, { token, cert, key }: Obtained): Spend {
     for (const [name, values] of Object.entries(as.extra))
       for (const value of values) headers.push(`Impersonate-Extra-${encodeURIComponent(name)}`, value);
   }
+  const secrets = [token, basic?.password].filter((text) => text !== undefined);
   const forms = new Set([
-    ...formsOf(token),
-    ...formsOf(basic?.password),
+    ...secrets.flatMap(goForms),
     ...(pair === undefined ? [] : [pair.replace(/=+$/, '')]),
     ...keyForms(key),
   ]);
   return {
     target: { origin, ca, servername, cert, key },
+    ...hostAndPort(origin),
     basePath,
     headers,
     needles: needlesOf([...forms]),
   };
 }
 
-/** As it is, as JSON would write it, and as a Secret's `data` holds it (less what depends on what follows). */
-function formsOf(value: string | undefined): string[] {
-  if (value === undefined || value.length < 8) return [];
-  const encoded = Buffer.from(value).toString('base64');
-  return [value, JSON.stringify(value).slice(1, -1), encoded.slice(0, Math.floor(value.length / 3) * 4)];
+/**
+ * What relay/echo.ts knows of, and how Go writes it: its JSON escapes `&`, `<` and `>`, its `%q` quotes the text first, its
+ * HTML has entities. They differ only where such a character is in it.
+ */
+function goForms(secret: string): string[] {
+  const json = (text: string): string =>
+    JSON.stringify(text)
+      .slice(1, -1)
+      .replace(/[&<>\x7f]/g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`);
+  const quoted = secret.replace(/["\\]/g, '\\$&');
+  const html = secret.replace(/[&<>"']/g, (char) => HTML[char] ?? char);
+  return [...formsOf(secret), json(secret), quoted, json(quoted), html];
 }
+
+const HTML: { readonly [char: string]: string } = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&#34;',
+  "'": '&#39;',
+};
 
 /** A line from the middle of a private key, because its beginning is the same in all of them; plain and as `data`. */
 function keyForms(key: string | undefined): string[] {

@@ -6,12 +6,13 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { anyHolds } from '../relay/echo.ts';
 import type { UpgradeExchange } from '../relay/listener.ts';
 import type { Spend } from './credentials.ts';
 import type { Admitted, FlowDeps } from './flow.ts';
 import { followFrames } from './frames.ts';
 import type { Front } from './front.ts';
-import { requestHeaders } from './headers.ts';
+import { answerHeaders, isEncoded, requestHeaders } from './headers.ts';
 import { buildTarget } from './request-info.ts';
 import { readSwitch, type Switched, type Upgrade, upgradeHeaders } from './upgrade.ts';
 
@@ -65,7 +66,7 @@ export type Attempt =
       readonly headers: IncomingMessage['headers'];
       readonly body: Buffer;
     }
-  | { readonly how: 'failed'; readonly error: Error };
+  | { readonly how: 'failed'; readonly error: Error; readonly echoed?: true };
 
 const MAX_ANSWER = 64 * 1024;
 
@@ -117,12 +118,15 @@ export function dial(
     request.on('response', (answer: IncomingMessage) => {
       mark(answer, true); // http-proxy leaves it alone
       void readAnswer(answer).then((body) => {
-        const echoed = needles.bytes.some((needle) => body.includes(needle));
-        finish(
-          echoed
-            ? { how: 'failed', error: new Error('the answer held the credential') }
-            : { how: 'answered', status: answer.statusCode ?? 502, headers: answer.headers, body },
-        );
+        const status = answer.statusCode ?? 502;
+        if (!body || isEncoded(answer.headers))
+          finish({ how: 'failed', error: new Error('the answer to the upgrade cannot be searched') });
+        else if (
+          needles.bytes.some((needle) => body.includes(needle)) ||
+          anyHolds(answerHeaders(status, answer.headers, id), needles)
+        )
+          finish({ how: 'failed', error: new Error('the answer held the credential'), echoed: true });
+        else finish({ how: 'answered', status, headers: answer.headers, body });
         request.destroy();
       });
     });
@@ -193,12 +197,12 @@ function toObject(
   return made;
 }
 
-/** An answer that is no 101: small, or cut. */
-function readAnswer(answer: IncomingMessage): Promise<Buffer> {
+/** An answer that is no 101. One that is large or breaks off is undefined: it could not be searched to its end. */
+function readAnswer(answer: IncomingMessage): Promise<Buffer | undefined> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let size = 0;
-    const done = (): void => resolve(Buffer.concat(chunks));
+    const done = (): void => resolve(answer.complete ? Buffer.concat(chunks) : undefined);
     answer.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > MAX_ANSWER) return answer.destroy();

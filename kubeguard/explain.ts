@@ -13,7 +13,7 @@ import { findPlace, type KubePolicy, splitTarget } from './session-policy.ts';
 
 export interface ExplainInput {
   readonly method: string;
-  /** `/c/<context>/api/…`, or `/api/…` of the current context. */
+  /** `/c/<context>/api/…`, or `/api/…` where the session has one context. */
   readonly target: string;
   readonly contentType?: string;
 }
@@ -25,11 +25,9 @@ export function explain(
 ): Explanation {
   const { method } = input;
   const { policy } = session;
-  const current = policy.contexts.find(({ name }) => name === policy.current);
   const split = splitTarget(input.target);
-  const segment = split.segment ?? current?.segment;
   const parsed = parseRequest(method, split.rest);
-  const place = findPlace(session, segment);
+  const place = findPlace(session, split.segment);
   const request: { [field: string]: unknown } = { method };
   if (place) Object.assign(request, { host: place.context.host, port: place.context.port });
   const deny = (code: Reason, rule: string, reason: string): Explanation => ({
@@ -51,12 +49,7 @@ export function explain(
   if (session.revokedAt !== undefined) return deny('session_revoked', 'session', 'the session was revoked');
   if (state.now >= session.expiresAt)
     return deny('session_expired', 'session', 'the session is past its time');
-  if (!place)
-    return deny(
-      'not_found',
-      'context',
-      `the session has no context at /c/${segment}; it has ${contextPaths(policy)}`,
-    );
+  if (!place) return deny('not_found', 'context', noPlace(policy));
 
   const sides = [grantLimits(place.rules), state.ceiling];
   const decision = decide(info, {
@@ -73,8 +66,9 @@ export function explain(
   };
 }
 
-export function contextPaths({ contexts }: KubePolicy): string {
-  return contexts.map(({ segment }) => `/c/${segment}`).join(', ');
+export function noPlace({ contexts }: KubePolicy): string {
+  const paths = contexts.map(({ segment }) => `/c/${segment}`).join(', ');
+  return `the session has no context at this path; its paths begin with ${paths}`;
 }
 
 function reasonOf(rule: string, context: string): string {

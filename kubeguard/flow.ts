@@ -8,9 +8,10 @@ import type { Log } from '../common/log.ts';
 import type { Metrics, RequestResult } from '../common/metrics.ts';
 import type { Upstreams } from '../relay/upstreams.ts';
 import type { EndReason, Live, LiveExchange } from '../sessions/session.ts';
+import { checkPlainPaths } from './cluster-access.ts';
 import type { Credentials, Source, Spend } from './credentials.ts';
 import type { Allowed } from './policy.ts';
-import { type About, event, type Known, type Movement, movement } from './records.ts';
+import { event, type Known, type Movement, movement } from './records.ts';
 import type { RequestInfo } from './request-info.ts';
 import { isDangerous } from './resources.ts';
 import type { KubePolicy, Place } from './session-policy.ts';
@@ -70,6 +71,7 @@ export function createEnding(): Ending {
     why: () => ended,
     cuts(what) {
       under = what;
+      if (ended !== undefined) void what.end(ended);
     },
   };
 }
@@ -83,28 +85,40 @@ export function changesSomething(info: RequestInfo): boolean {
   return !['get', 'head', 'list', 'watch'].includes(info.verb) || isDangerous(info, info.verb);
 }
 
+export interface Authorised<E extends Known['exchange']> {
+  readonly source: Source;
+  readonly spend: Spend;
+  /** With the place that it goes to: a new payload of the secret can lead elsewhere than the session was issued for. */
+  readonly placed: Admitted<E>;
+}
+
 /**
- * Records the decision and opens the credential; both have to succeed before anything leaves.
+ * Opens the credential and records the decision; both have to succeed before anything leaves.
  * @throws PosternError, see `wordsOf`
  */
-export async function authorise(
+export async function authorise<E extends Known['exchange']>(
   deps: FlowDeps,
-  admitted: Admitted,
-  about: About = {},
-): Promise<{ source: Source; spend: Spend }> {
+  admitted: Admitted<E>,
+): Promise<Authorised<E>> {
   const { info, live, place, ending, decision } = admitted;
+  const document = await live.credential(place.context.credentialId);
+  const source = deps.credentials.open(document, place.context.source);
+  const spend = await source.get();
+  checkPlainPaths(spend.target.origin, place.rules.nonResourcePaths);
+  const placed = placeAt(admitted, spend);
   const asking = decision.review !== undefined;
-  const recorded = deps.audit.append(
-    event(knownOf(admitted), 'kube.request_allowed', 'allow', about),
+  await deps.audit.append(
+    event(knownOf(placed), 'kube.request_allowed', 'allow', {}),
     changesSomething(info) && !asking ? 'durable' : 'written',
   );
-  const opened = live.credential(place.context.credentialId).then(async (document) => {
-    const source = deps.credentials.open(document, place.context.source);
-    return { source, spend: await source.get() };
-  });
-  const [both] = await Promise.all([opened, recorded]);
   if (ending.why() !== undefined) throw new PosternError('gone', 'the session has ended');
-  return both;
+  return { source, spend, placed };
+}
+
+function placeAt<A extends Admitted>(admitted: A, { host, port }: Spend): A {
+  const { place } = admitted;
+  if (place.context.host === host && place.context.port === port) return admitted;
+  return { ...admitted, place: { ...place, context: { ...place.context, host, port } } };
 }
 
 /** A record that nothing waits for; its failure is counted by the log itself. */

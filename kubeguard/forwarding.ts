@@ -12,9 +12,18 @@ import {
 } from '../relay/forward.ts';
 import type { Exchange } from '../relay/listener.ts';
 import type { Spend } from './credentials.ts';
-import { type Admitted, authorise, conclude, type FlowDeps, giveUp, resultOf } from './flow.ts';
-import { answerHeaders, isAnswer, requestHeaders } from './headers.ts';
+import {
+  type Admitted,
+  type Authorised,
+  authorise,
+  conclude,
+  type FlowDeps,
+  giveUp,
+  resultOf,
+} from './flow.ts';
+import { answerHeaders, isAnswer, isEncoded, requestHeaders } from './headers.ts';
 import { buildTarget, type RequestInfo } from './request-info.ts';
+import { isSecret } from './resources.ts';
 import { sendStatus, type Words } from './status.ts';
 import { followWatch, type WatchEnd } from './watch-end.ts';
 import { outcomeWords } from './words.ts';
@@ -46,7 +55,7 @@ export async function serveForward(
   const { exchange, info, ending } = admitted;
   const { req, res } = exchange;
   const streams = shape.body === undefined && hasBody(req);
-  let opened: Awaited<ReturnType<typeof authorise>>;
+  let opened: Authorised<Exchange>;
   try {
     opened = await authorise(deps, admitted);
   } catch (error) {
@@ -58,11 +67,13 @@ export async function serveForward(
   const stopCounting = deps.metrics.stream('kube', kind);
   const patience =
     kind === 'request' && info.subresource !== 'proxy' ? deps.patience : { headMs: 0, idleMs: 0 };
+  // Where a credential is what is asked for, the answer has to be one that can be searched for ours.
+  const searched = isSecret(info);
   let watching: Pick<WatchEnd, 'lastWords'> | undefined;
 
   const answer = (head: UpstreamHead): Answer | undefined => {
     const { status, headers } = head;
-    if (!isAnswer(status)) return undefined;
+    if (!isAnswer(status) || (searched && isEncoded(headers))) return undefined;
     const shaped = status >= 200 && status < 300 ? shape.transform?.() : undefined;
     const followed = !shaped && kind === 'watch' && status === 200 ? followWatch(headers) : undefined;
     watching = shaped?.lastWords ? (shaped as Pick<WatchEnd, 'lastWords'>) : followed;
@@ -106,20 +117,20 @@ export async function serveForward(
   } else if (outcome.status === 401) void opened.source.renew(opened.spend).catch(() => undefined);
   stopCounting();
 
-  const words = wordsFor(deps, admitted, outcome);
-  const recorded = conclude(deps, admitted, outcome, words);
+  const words = wordsFor(deps, opened.placed, outcome);
+  const recorded = conclude(deps, opened.placed, outcome, words);
   if (words && outcome.sent === 'nothing') await sendStatus(exchange, words, info);
   await recorded;
 }
 
 function upstreamHeaders(
-  { exchange }: Admitted<Exchange>,
+  { exchange, info }: Admitted<Exchange>,
   shape: Shape,
   streams: boolean,
   spend: Spend,
 ): string[] {
   const { req, id } = exchange;
-  const own = shape.headers ?? [];
+  const own = shape.headers ?? (isSecret(info) ? ['Accept-Encoding', 'identity'] : []);
   const omit = own.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
   const headers = [...requestHeaders(req.rawHeaders, omit), ...own];
   const length = req.headers['content-length'];

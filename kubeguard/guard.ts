@@ -37,6 +37,8 @@ export interface KubeGuardConfig {
   readonly execPlugins: readonly string[];
   /** Absolute paths of token files that they may read. */
   readonly tokenFiles?: readonly string[] | undefined;
+  /** Origins of the API servers that a session may lead to. Empty or absent: any. */
+  readonly upstreams?: readonly string[] | undefined;
   readonly maxBodyBytes: number;
   /** What a sandbox connects to; absent: https and the address that is listened on. */
   readonly advertise?: string | undefined;
@@ -74,7 +76,8 @@ const MAX_UPSTREAM_CONNECTIONS = 20_000;
 export function createKubeGuard(config: KubeGuardConfig, deps: KubeGuardDeps): RunningKubeGuard {
   const { sessions, audit, clock, redactor, metrics = noMetrics, log = silentLog } = deps;
   const ceiling = ceilingLimits(config.ceiling);
-  const host = { execPlugins: config.execPlugins, tokenFiles: config.tokenFiles };
+  const { execPlugins, tokenFiles, upstreams: listed } = config;
+  const host = { execPlugins, tokenFiles, upstreams: listed };
   const upstreams = createUpstreams({ maxConnections: MAX_UPSTREAM_CONNECTIONS });
   const flow: FlowDeps = {
     audit,

@@ -9,7 +9,7 @@ import { createFailureRecords, sumOf } from '../sessions/failure-records.ts';
 import type { LiveExchange, SessionRegistry } from '../sessions/session.ts';
 import { admit } from './admission.ts';
 import { serveReview } from './answering.ts';
-import { contextPaths } from './explain.ts';
+import { noPlace } from './explain.ts';
 import { type Admitted, createEnding, type FlowDeps, note } from './flow.ts';
 import { serveForward } from './forwarding.ts';
 import { mediaType } from './headers.ts';
@@ -102,10 +102,7 @@ export function createHandlers(flow: FlowDeps, sessions: SessionRegistry, ceilin
     };
     if (!parsed.ok) return refuse(parsed.refusal, 'kube.rejected');
     const place = findPlace(live.session, split.segment);
-    if (!place) {
-      const message = `the session has no context at this path; its paths begin with ${contextPaths(live.session.policy)}`;
-      return refuse({ code: 'not_found', message }, 'kube.rejected');
-    }
+    if (!place) return refuse({ code: 'not_found', message: noPlace(live.session.policy) }, 'kube.rejected');
     known = { ...known, context: place.context };
     const { info } = parsed;
     if (!upgrading && hasBody(req) && (info.method === 'GET' || info.method === 'HEAD'))

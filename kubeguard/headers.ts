@@ -98,6 +98,11 @@ export function isAnswer(status: number): boolean {
   return status >= 200 && status !== 401 && status !== 407 && (status < 300 || status >= 400);
 }
 
+/** Compressed, or whatever else it is that plain bytes are not. */
+export function isEncoded({ 'content-encoding': encoding }: IncomingHttpHeaders): boolean {
+  return encoding !== undefined && encoding !== '' && encoding.toLowerCase() !== 'identity';
+}
+
 /** Lower case, without parameters. */
 export function mediaType(header: string | undefined): string {
   return (header ?? '').split(';')[0]?.trim().toLowerCase() ?? '';

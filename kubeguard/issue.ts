@@ -5,7 +5,7 @@ import { Credential } from '../common/credential.ts';
 import { PosternError } from '../common/errors.ts';
 import type { KubeClusterInput } from '../sessions/guards.ts';
 import type { CredentialRef } from '../sessions/session.ts';
-import { clusterAccess, type HostPermissions } from './cluster-access.ts';
+import { checkPlainPaths, clusterAccess, type HostPermissions, hostAndPort } from './cluster-access.ts';
 import { parseKubeconfig } from './kubeconfig.ts';
 import { type Minimised, minimise } from './minimise.ts';
 import { checkCeiling, grantLimits, type KubeRules, type Limits, readRules } from './rules.ts';
@@ -24,7 +24,7 @@ interface Reduced extends Minimised {
   readonly input: KubeClusterInput;
 }
 
-/** @throws PosternError `invalid_input`, `policy_refused` */
+/** @throws PosternError `invalid_input`, `policy_refused`, `upstream_not_listed` */
 export function prepareSession(
   inputs: readonly KubeClusterInput[],
   ceiling: Limits,
@@ -45,18 +45,18 @@ export function prepareSession(
     })),
   );
   const contexts = all.map(({ one, context }, i): KubeContext => {
-    const { origin } = within(`clusters[${inputs.indexOf(one.input)}]`, () =>
-      clusterAccess(context.name, context.cluster, context.user, host),
-    );
-    const url = new URL(origin);
+    const origin = within(`clusters[${inputs.indexOf(one.input)}]`, () => {
+      const access = clusterAccess(context.name, context.cluster, context.user, host);
+      checkPlainPaths(access.origin, one.rules.nonResourcePaths);
+      return access.origin;
+    });
     return {
       name: places[i]?.name ?? context.name,
       segment: places[i]?.segment ?? '',
       source: context.name,
       credentialId: one.id,
       ...(context.namespace === undefined ? {} : { namespace: context.namespace }),
-      host: url.hostname.replace(/^\[|\]$/g, ''),
-      port: Number(url.port || (url.protocol === 'https:' ? 443 : 80)),
+      ...hostAndPort(origin),
     };
   });
   const [first] = reduced;

@@ -11,8 +11,16 @@ import { buildTarget, type RequestInfo } from './request-info.ts';
 import { statusObject } from './status.ts';
 import { endedWords } from './words.ts';
 
-export const MAX_LIST_BYTES = 64 * 1024 * 1024;
-const MAX_LINE_BYTES = 16 * 1024 * 1024;
+/** Of a list, and of one event: what is held in memory for one request. Some thousands of namespaces. */
+export const MAX_NARROWED_BYTES = 8 * 1024 * 1024;
+
+/** The cluster has so many that the allowed ones are not looked for among them. */
+export class TooManyNamespaces extends Error {
+  constructor() {
+    super(`the list of namespaces is larger than the ${MAX_NARROWED_BYTES} bytes that are narrowed`);
+    this.name = 'TooManyNamespaces';
+  }
+}
 
 type Admits = (namespace: string) => boolean;
 type Value = { [key: string]: unknown };
@@ -24,7 +32,8 @@ export function narrowed(
   { admits, only }: NonNullable<Allowed['narrow']>,
 ): Shape {
   // A Table without objects has no names that can be relied on.
-  const query = info.query.filter(({ key }) => key !== 'includeObject');
+  // And pages are the cluster's: where one ends tells the name of a namespace that is not shown, so all comes at once.
+  const query = info.query.filter(({ key }) => !['includeObject', 'limit', 'continue'].includes(key));
   // A single one is asked for by its name, which a credential without rights on the others may do too.
   if (only !== undefined && !query.some(({ key }) => key === 'fieldSelector')) {
     const raw = `fieldSelector=metadata.name%3D${only}`;
@@ -49,9 +58,10 @@ export function narrowList(admits: Admits): BodyTransform {
   let held: Buffer[] = [];
   let size = 0;
   return {
+    whole: true,
     push(chunk) {
       size += chunk.length;
-      if (size > MAX_LIST_BYTES) throw new Error('the list of namespaces is too large to be narrowed');
+      if (size > MAX_NARROWED_BYTES) throw new TooManyNamespaces();
       held.push(chunk);
       return Buffer.alloc(0);
     },
@@ -67,8 +77,11 @@ export function narrowList(admits: Admits): BodyTransform {
 export function narrowValue(value: unknown, admits: Admits): unknown {
   if (!isObject(value)) throw new Error('the answer is no object');
   const metadata = isObject(value.metadata) ? { ...value.metadata } : value.metadata;
-  // How many more there are would tell of the others.
-  if (isObject(metadata)) delete metadata.remainingItemCount;
+  // How many more there are and where they begin would tell of the others.
+  if (isObject(metadata)) {
+    delete metadata.remainingItemCount;
+    delete metadata.continue;
+  }
   if (Array.isArray(value.rows))
     return {
       ...value,
@@ -116,7 +129,7 @@ export function narrowWatch(
       if (from < chunk.length) {
         held.push(chunk.subarray(from));
         size += chunk.length - from;
-        if (size > MAX_LINE_BYTES) throw new Error('an event of the watch is too large to be narrowed');
+        if (size > MAX_NARROWED_BYTES) throw new Error('an event of the watch is too large to be narrowed');
       }
       return out.length === 1 ? (out[0] as Buffer) : Buffer.concat(out);
     },

@@ -7,7 +7,7 @@ import { isExact } from '../common/glob.ts';
 import type { Refusal } from '../common/reason.ts';
 import { refuse } from './refusals.ts';
 import type { RequestInfo } from './request-info.ts';
-import { admits, isDangerous, namesExactly } from './resources.ts';
+import { admits, isCreatedByUpdate, isDangerous, namesExactly } from './resources.ts';
 import type { Limits } from './rules.ts';
 
 export interface Allowed {
@@ -79,11 +79,13 @@ export function decide(info: RequestInfo, facts: Facts): Decision {
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']);
 const EVERYTHING = [{ text: '*/*', resource: '*', subresource: '*' }];
 
-/** Server-side apply creates what is not there: whoever may only patch must not create with it. */
-function neededVerbs({ verb }: RequestInfo, contentType: string | undefined): string[] {
-  return verb === 'patch' && contentType?.startsWith('application/apply-patch')
-    ? ['patch', 'create']
-    : [verb];
+/** Server-side apply, and a PUT of some kinds, create what is not there: without `create` none must be made so. */
+function neededVerbs(info: RequestInfo, contentType: string | undefined): string[] {
+  const { verb } = info;
+  const creates =
+    (verb === 'patch' && contentType?.startsWith('application/apply-patch')) ||
+    (verb === 'update' && isCreatedByUpdate(info));
+  return creates ? [verb, 'create'] : [verb];
 }
 
 function nonResource(info: RequestInfo, { nonResourcePaths }: Facts): Decision {
@@ -123,7 +125,7 @@ function inNamespaces(info: RequestInfo, sides: readonly Limits[]): Decision {
       };
     }
     const reads = info.verb === 'get' || info.verb === 'watch';
-    const unnamed = sides.find(({ resources }) => resources && !namesExactly(resources, 'namespaces'));
+    const unnamed = sides.find(({ resources }) => resources && !namesExactly(resources, info));
     if (!reads && unnamed && !outside(info.namespace)) return refuse.namespaceObject(info, first);
   }
   if (info.namespace === '') return refuse.clusterScope(info, first);

@@ -40,7 +40,9 @@ export const refuse = {
     const why =
       info.verb === 'patch'
         ? 'server-side apply creates what does not exist and so needs the verb create'
-        : `${title(info)} needs the verb create`;
+        : info.verb === 'update'
+          ? `replacing ${title(info)} creates what does not exist and so needs the verb create; a patch, as kubectl edit sends it, does not`
+          : `${title(info)} needs the verb create`;
     return because('verb_not_allowed', 'verbs', `${why}, which is outside ${allowed}`);
   },
 

@@ -20,20 +20,31 @@ export interface RenewingOptions<T> {
   readonly skewMs?: number;
   /** Between two fetches for refusals: a cluster that refuses everything must not make a storm of them. */
   readonly pauseMs?: number;
+  /** How long a failure is the answer to whoever asks next: a program that fails is not started for every request. */
+  readonly failedMs?: number;
 }
 
 export function createRenewing<T>(options: RenewingOptions<T>): Renewing<T> {
-  const { obtain, expiresAt, same, clock, skewMs = 60_000, pauseMs = 10_000 } = options;
+  const { obtain, expiresAt, same, clock, skewMs = 60_000, pauseMs = 10_000, failedMs = 3_000 } = options;
   let current: { readonly value: T; readonly at: number } | undefined;
   let running: Promise<T> | undefined;
   let lastForced = Number.NEGATIVE_INFINITY;
+  let failed: { readonly error: unknown; readonly at: number } | undefined;
 
   const refresh = (): Promise<T> => {
+    if (failed && clock.now() - failed.at < failedMs) return Promise.reject(failed.error);
     running ??= obtain()
-      .then((value) => {
-        current = { value, at: clock.now() };
-        return value;
-      })
+      .then(
+        (value) => {
+          current = { value, at: clock.now() };
+          failed = undefined;
+          return value;
+        },
+        (error: unknown) => {
+          failed = { error, at: clock.now() };
+          throw error;
+        },
+      )
       .finally(() => {
         running = undefined;
       });

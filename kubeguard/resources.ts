@@ -30,6 +30,25 @@ export function isSecret({ resource, subresource }: ResourceName): boolean {
   return resource === 'secrets' || subresource === 'secrets';
 }
 
+/**
+ * Kinds that the API server makes where a PUT finds none (AllowCreateOnUpdate of their strategies in pkg/registry), over
+ * all its versions. Custom resources are not; an aggregated API can have more.
+ */
+const CREATED_BY_UPDATE: ReadonlySet<string> = new Set([
+  ...['endpoints', 'events', 'limitranges', 'services'].map((name) => `${name}.`),
+  ...['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'].map(
+    (name) => `${name}.rbac.authorization.k8s.io`,
+  ),
+  'leases.coordination.k8s.io',
+  'leasecandidates.coordination.k8s.io',
+  'events.events.k8s.io',
+  'runtimeclasses.node.k8s.io',
+]);
+
+export function isCreatedByUpdate({ apiGroup, resource, subresource }: ResourceName): boolean {
+  return subresource === '' && CREATED_BY_UPDATE.has(`${resource}.${apiGroup}`);
+}
+
 export interface ResourcePattern {
   readonly text: string;
   /** `*` or a name. */
@@ -116,9 +135,12 @@ export function admits(patterns: readonly ResourcePattern[], name: ResourceName,
   });
 }
 
-/** Whether the list names this very resource, rather than taking it in with a wildcard or by being empty. */
-export function namesExactly(patterns: readonly ResourcePattern[], resource: string): boolean {
-  return patterns.some((pattern) => pattern.resource === resource && (pattern.group ?? '') === '');
+/** Whether an entry that admits it names its resource, rather than taking it in with a wildcard or by being empty. */
+export function namesExactly(patterns: readonly ResourcePattern[], name: ResourceName): boolean {
+  const naming = patterns.filter(
+    ({ resource, group = name.apiGroup }) => resource === name.resource && group === name.apiGroup,
+  );
+  return naming.length > 0 && admits(naming, name);
 }
 
 /** Whether one thing exists that both lists admit; what is not known of names is decided for `yes`. */

@@ -128,6 +128,7 @@ function joinAnswer(change: (status: Value) => Value): BodyTransform {
   let held: Buffer[] = [];
   let size = 0;
   return {
+    whole: true,
     push(chunk) {
       size += chunk.length;
       if (size > 8 * MAX_REVIEW_BYTES) throw new Error('the answer to a self review is too large');

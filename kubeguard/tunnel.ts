@@ -7,7 +7,7 @@ import { answerOnSocket, type UpgradeExchange } from '../relay/listener.ts';
 import type { EndReason } from '../sessions/session.ts';
 import type { Spend } from './credentials.ts';
 import { type Attempt, dial } from './dial.ts';
-import { type Admitted, authorise, conclude, type FlowDeps, giveUp } from './flow.ts';
+import { type Admitted, type Authorised, authorise, conclude, type FlowDeps, giveUp } from './flow.ts';
 import { farewell } from './frames.ts';
 import { createFront, type Front } from './front.ts';
 import { answerHeaders, isAnswer } from './headers.ts';
@@ -23,7 +23,7 @@ export async function serveTunnel(
 ): Promise<void> {
   const { exchange, info, ending } = admitted;
   const { socket, id } = exchange;
-  let opened: Awaited<ReturnType<typeof authorise>>;
+  let opened: Authorised<UpgradeExchange>;
   try {
     opened = await authorise(deps, admitted);
   } catch (error) {
@@ -56,7 +56,7 @@ export async function serveTunnel(
   const upstreamMs = performance.now() - startedAt;
   if (result.how !== 'open') {
     stopCounting();
-    return passOn(deps, admitted, result, why, upstreamMs);
+    return passOn(deps, opened.placed, result, why, upstreamMs);
   }
 
   const { switched, upstream } = result;
@@ -71,8 +71,6 @@ export async function serveTunnel(
     },
   };
   ending.cuts(tunnel);
-  const already = ending.why();
-  if (already !== undefined) await tunnel.end(already);
   const clean = await over;
   stopCounting();
   const moved = {
@@ -83,7 +81,7 @@ export async function serveTunnel(
   } as const;
   await conclude(
     deps,
-    admitted,
+    opened.placed,
     { ...moved, ...(why ? { why } : {}) },
     why === undefined ? undefined : endedWords(why),
   );
@@ -125,7 +123,7 @@ function unopened(
 ): Movement['how'] {
   if (why !== undefined) return 'ended';
   if (gone) return 'client_gone';
-  if (result.how === 'failed') return 'upstream_failed';
+  if (result.how === 'failed') return result.echoed ? 'echoed' : 'upstream_failed';
   return isAnswer(result.status) ? 'complete' : 'declined';
 }
 

@@ -6,7 +6,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { BodyTransform } from '../relay/forward.ts';
 import type { EndReason } from '../sessions/session.ts';
-import { mediaType } from './headers.ts';
+import { isEncoded, mediaType } from './headers.ts';
 import { lengthField, numberField, wrap } from './protobuf.ts';
 import { type Status, statusObject } from './status.ts';
 import { endedWords } from './words.ts';
@@ -21,8 +21,7 @@ const NOTHING = Buffer.alloc(0);
 
 /** @returns undefined for an encoding that is not followed */
 export function followWatch(headers: IncomingHttpHeaders): WatchEnd | undefined {
-  const encoding = headers['content-encoding'];
-  if (encoding !== undefined && encoding !== 'identity') return undefined;
+  if (isEncoded(headers)) return undefined;
   const type = mediaType(headers['content-type']);
   const follow =
     type === 'application/json'

@@ -4,6 +4,7 @@
 import { PosternError } from '../common/errors.ts';
 import type { Outcome } from '../relay/forward.ts';
 import type { EndReason } from '../sessions/session.ts';
+import { TooManyNamespaces } from './namespaces.ts';
 import type { Words } from './status.ts';
 
 export function wordsOf(error: unknown): Words {
@@ -14,7 +15,7 @@ export function wordsOf(error: unknown): Words {
       message: 'the decision cannot be recorded now, so nothing is done; try later',
     };
   if (code === 'gone') return endedWords(undefined);
-  if (code === 'unreachable')
+  if (code === 'unreachable' || code === 'upstream_not_listed')
     return {
       code: 'upstream_refused',
       message:
@@ -32,7 +33,7 @@ export function endedWords(why: EndReason | undefined): Words {
 
 /** For an exchange whose answer was not passed on; pure. Nothing that the cluster said is in it but its status. */
 export function outcomeWords(
-  outcome: Pick<Outcome, 'how' | 'why' | 'status'>,
+  outcome: Pick<Outcome, 'how' | 'why' | 'status' | 'error'>,
   context: string,
   maxBodyBytes: number,
 ): Words {
@@ -49,6 +50,11 @@ export function outcomeWords(
       code: 'upstream_refused',
       message: `the answer of ${cluster} held the credential in custody and is withheld`,
     };
+  if (outcome.error instanceof TooManyNamespaces)
+    return {
+      code: 'cluster_scope',
+      message: `${cluster} has too many namespaces to look for the allowed ones among them; ask for one by its name`,
+    };
   if (how === 'idle') return { code: 'upstream_unreachable', message: `${cluster} has not answered in time` };
   if (status === 401)
     return {
@@ -59,6 +65,11 @@ export function outcomeWords(
     return {
       code: 'upstream_redirect',
       message: `${cluster} answered with a redirect, and those are never followed`,
+    };
+  if (how === 'declined')
+    return {
+      code: 'upstream_refused',
+      message: `${cluster} answered in a form that was not asked for and cannot be searched for the credential in custody`,
     };
   return { code: 'upstream_unreachable', message: `${cluster} could not be reached` };
 }

@@ -126,7 +126,7 @@ describe('an exec plugin that the deployment allows', () => {
         apiVersion: 'client.authentication.k8s.io/v1',
         command: plugin,
         args,
-        env: [{ name: 'PROFILE', value: 'p' }],
+        env: [{ name: 'AWS_PROFILE', value: 'p' }],
         provideClusterInfo: true,
         interactiveMode: 'Never',
       },
@@ -144,7 +144,7 @@ describe('an exec plugin that the deployment allows', () => {
     expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200));
     expect(runs()).toBe(1);
     const env = readFileSync(join(folder, 'env'), 'utf8');
-    expect(env).toMatch(/^PROFILE=p$/m);
+    expect(env).toMatch(/^AWS_PROFILE=p$/m);
     const info = JSON.parse(/^KUBERNETES_EXEC_INFO=(.*)$/m.exec(env)?.[1] ?? '');
     expect(info).toMatchObject({
       kind: 'ExecCredential',
@@ -229,6 +229,27 @@ describe('issuing', () => {
       /^clusters\[0\]\.verbs: "lst" is not a verb; did you mean list/,
     );
     expect((await refused([]))?.message).toMatch(/at least one kubeconfig/);
+  });
+  test('leads only to the API servers that the deployment lists', async () => {
+    const kubeconfig = new Credential(api.kubeconfig());
+    const error = await refused([{ kubeconfig, namespaces: ['team-a'] }], {
+      upstreams: ['https://one.example:6443'],
+    });
+    expect([error?.code, error?.message]).toEqual([
+      'upstream_not_listed',
+      expect.stringMatching(/^clusters\[0\]\.kubeconfig: context "test": server leads to https:/),
+    ]);
+    expect(await refused([{ kubeconfig, namespaces: ['team-a'] }], { upstreams: [api.url] })).toBeUndefined();
+  });
+  test('opens no paths by a wildcard where the API server has no TLS', async () => {
+    const kubeconfig = new Credential(kubeconfigFor('http://127.0.0.1:8001'));
+    for (const path of ['*', '/logs/*'])
+      expect(
+        (await refused([{ kubeconfig, namespaces: ['team-a'], nonResourcePaths: [path] }]))?.message,
+      ).toMatch(/^clusters\[0\]\.nonResourcePaths: ".*\*" is not granted at an http:/);
+    expect(
+      await refused([{ kubeconfig, namespaces: ['team-a'], nonResourcePaths: ['/metrics'] }]),
+    ).toBeUndefined();
   });
   test('refuses a session that the ceiling leaves nothing, naming both', async () => {
     const error = await refused([{ kubeconfig: new Credential(api.kubeconfig()), namespaces: ['prod'] }], {

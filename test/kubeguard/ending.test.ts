@@ -2,6 +2,8 @@
 import { connect as tlsConnect } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Credential } from '../../common/credential.ts';
+import { createEnding } from '../../kubeguard/flow.ts';
+import type { EndReason } from '../../sessions/session.ts';
 import { type ApiServer, startApiServer } from '../apiserver/server.ts';
 import { waitFor } from '../support/wait.ts';
 import { ask, closeAll, type Held, kubectl, type Session, startGuard, startKubectl } from './harness.ts';
@@ -237,6 +239,21 @@ describe('a session that is revoked', () => {
     two.drop();
     await quiet();
   });
+});
+
+test('what is begun after the end is ended at once', () => {
+  const ending = createEnding();
+  const cut: EndReason[] = [];
+  const what = {
+    async end(why: EndReason) {
+      cut.push(why);
+    },
+  };
+  ending.cuts(what);
+  expect(cut).toEqual([]);
+  void ending.exchange.end('revoked');
+  ending.cuts(what);
+  expect(cut).toEqual(['revoked', 'revoked']);
 });
 
 test('a watch in an encoding that is not followed is cut', async () => {

@@ -51,6 +51,7 @@ const RESOURCES = [
   '*/*',
   '*/scale',
   'namespaces',
+  'namespaces/status',
   'services/proxy',
   'serviceaccounts/token',
   'nodes',
@@ -89,6 +90,7 @@ const place = fc.constantFrom(
   ['apps', 'v1'],
   ['example.com', 'v1beta1'],
   ['certificates.k8s.io', 'v1'],
+  ['coordination.k8s.io', 'v1'],
   ['authorization.k8s.io', 'v1'],
   ['authentication.k8s.io', 'v1'],
 );
@@ -101,6 +103,7 @@ const thing = fc
       'secrets',
       'deployments',
       'services',
+      'leases',
       'nodes',
       'namespaces',
       'configmaps',
@@ -288,7 +291,7 @@ test('what reaches the cluster is what the model allows, as it was asked', async
         await held.guard.close(0);
       },
     ),
-    { numRuns: 130, seed: 20261130 },
+    { numRuns: 140, seed: 20261130 },
   );
   expect(sent).toBeGreaterThan(2_000);
   expect(passed).toBeGreaterThan(sent / 10);

@@ -52,6 +52,7 @@ export function mayPass(grant: Rules, ceiling: Rules, asked: Asked): boolean {
     if (!mayDo(verb)) return false;
     if (verb === 'patch' && asked.contentType === 'application/apply-patch+yaml' && !mayDo('create'))
       return false;
+    if (verb === 'update' && madeByPut(thing) && !mayDo('create')) return false;
     if (!covered(grant.resources, thing)) return false;
     if (ceiling.resources.length > 0 && !covered(ceiling.resources, thing)) return false;
   }
@@ -65,7 +66,7 @@ export function mayPass(grant: Rules, ceiling: Rules, asked: Asked): boolean {
     if (!inside(thing.name)) return false;
     if (verb === 'get' || verb === 'watch') return true;
     const spelled = (list: readonly string[]): boolean =>
-      list.includes('namespaces') || list.includes('namespaces/*');
+      ['namespaces', 'namespaces/*', `namespaces/${thing.subresource}`].some((word) => list.includes(word));
     return spelled(grant.resources) && (ceiling.resources.length === 0 || spelled(ceiling.resources));
   }
   // In any group, what stands behind `namespaces/` is read as the namespace.
@@ -112,6 +113,12 @@ function isDoor({ plural, subresource }: Thing): boolean {
   if (['exec', 'attach', 'portforward', 'proxy', 'ephemeralcontainers'].includes(subresource)) return true;
   if (plural === 'serviceaccounts' && subresource === 'token') return true;
   return plural === 'certificatesigningrequests' && subresource === 'approval';
+}
+
+/** Of the kinds that are tried here, those that an API server makes where a PUT finds none. */
+function madeByPut({ group, plural, subresource }: Thing): boolean {
+  if (subresource !== '') return false;
+  return group === '' ? plural === 'services' : group === 'coordination.k8s.io' && plural === 'leases';
 }
 
 /** Spelled with its subresource, or by `/*`. */

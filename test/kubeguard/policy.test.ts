@@ -174,6 +174,43 @@ test('server-side apply creates, and so needs the verb create beside patch', () 
   expect(apply(['patch'], 'application/strategic-merge-patch+json')).toBe('allow');
 });
 
+describe('a PUT that creates where there is nothing', () => {
+  const put = (path: string, ...verbs: string[]) => ask({ verbs, resources: ['*'] }, 'PUT', path);
+  test.each([
+    '/api/v1/namespaces/a/services/x',
+    '/api/v1/namespaces/a/endpoints/x',
+    '/api/v1/namespaces/a/events/x',
+    '/api/v1/namespaces/a/limitranges/x',
+    '/apis/events.k8s.io/v1/namespaces/a/events/x',
+    '/apis/coordination.k8s.io/v1/namespaces/a/leases/x',
+    '/apis/coordination.k8s.io/v1alpha2/namespaces/a/leasecandidates/x',
+    '/apis/rbac.authorization.k8s.io/v1beta1/namespaces/a/roles/x',
+    '/apis/rbac.authorization.k8s.io/v1/namespaces/a/rolebindings/x',
+    '/apis/rbac.authorization.k8s.io/v1/clusterroles/x',
+    '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/x',
+    '/apis/node.k8s.io/v1/runtimeclasses/x',
+  ])('%s needs the verb create beside update', (path) => {
+    expect(code(put(path, 'get', 'update'))).toBe('verb_not_allowed');
+    expect(code(put(path, 'create', 'update'))).toBe('allow');
+    expect(code(put(path, 'create'))).toBe('verb_not_allowed');
+    expect(code(put(`${path}/status`, 'update'))).toBe('allow');
+    expect(code(ask({ verbs: ['patch'], resources: ['*'] }, 'PATCH', path))).toBe('allow');
+  });
+  test.each([
+    '/api/v1/namespaces/a/configmaps/x',
+    '/apis/apps/v1/namespaces/a/deployments/x',
+    '/apis/serving.example.com/v1/namespaces/a/services/x',
+  ])('%s does not', (path) => expect(code(put(path, 'update'))).toBe('allow'));
+  test('and says why, to kubectl replace and to a leader that is elected', () =>
+    expect(put('/apis/coordination.k8s.io/v1/namespaces/a/leases/x', 'get', 'update')).toMatchObject({
+      refusal: {
+        message: expect.stringMatching(
+          /^replacing leases\.coordination\.k8s\.io creates what does not exist and so needs the verb create.*kubectl edit/,
+        ),
+      },
+    }));
+});
+
 describe('paths outside the API', () => {
   test.each([
     ['/api', 'allow'],

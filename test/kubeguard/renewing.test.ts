@@ -9,9 +9,10 @@ interface Token {
 
 function setup(life: number | undefined, skewMs = 60_000) {
   const clock = manualClock();
-  const state = { fetched: 0, fails: false, name: (count: number) => `t${count}` };
+  const state = { fetched: 0, tried: 0, fails: false, name: (count: number) => `t${count}` };
   const renewing = createRenewing<Token>({
     async obtain() {
+      state.tried++;
       await Promise.resolve();
       if (state.fails) throw new Error('not now');
       state.fetched++;
@@ -68,7 +69,20 @@ describe('a credential that has to be fetched', () => {
     clock.advance(60_000);
     await expect(renewing.get()).rejects.toThrow('not now');
     state.fails = false;
+    clock.advance(3_000);
     expect((await renewing.get()).name).toBe('t2');
+  });
+  test('that fails is not tried again for every request, but soon', async () => {
+    const { renewing, state, clock } = setup(600_000);
+    state.fails = true;
+    for (let i = 0; i < 5; i++) await expect(renewing.get()).rejects.toThrow('not now');
+    clock.advance(2_999);
+    await expect(renewing.get()).rejects.toThrow('not now');
+    expect(state.tried).toBe(1);
+    clock.advance(1);
+    state.fails = false;
+    expect((await renewing.get()).name).toBe('t1');
+    expect(state.tried).toBe(2);
   });
   test('refused by the cluster is fetched once, however many were refused', async () => {
     const { renewing, state, clock } = setup(3_600_000);

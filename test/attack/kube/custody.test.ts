@@ -129,6 +129,33 @@ test('a plugin that fails is run one at a time, however many ask', async () => {
   expect([most, asked.filter(({ status }) => status === 'rejected').length]).toEqual([1, 200]);
 });
 
+test('a new payload that leads to a server that is not listed, or opens paths of this host: nothing is sent', async () => {
+  const upstream = await lenientUpstream();
+  const plain = await lenientUpstream();
+  onClose(() => Promise.all([upstream.close(), plain.close()]).then(() => {}));
+  const field = await openField({ upstreams: ['https://10.0.0.1:6443', upstream.origin] });
+  const session = await field.held.issue(
+    { kubeconfig: kubeconfigFor(upstream.origin), namespaces: ['team-a'], secretId: 's1' },
+    { managedBy: 'broker' },
+  );
+  await field.held.bench.sessions.replaceSecret('s1', new Credential(kubeconfigFor(plain.origin)));
+  expect((await ask(field.held, session, 'GET', POD)).status).toBe(502);
+
+  const open = await openField();
+  const wide = await open.held.issue(
+    {
+      kubeconfig: kubeconfigFor('https://10.0.0.1:6443'),
+      namespaces: ['team-a'],
+      nonResourcePaths: ['*'],
+      secretId: 's2',
+    },
+    { managedBy: 'broker' },
+  );
+  await open.held.bench.sessions.replaceSecret('s2', new Credential(kubeconfigFor(plain.origin)));
+  expect((await ask(open.held, wide, 'GET', '/metrics')).status).toBe(503);
+  expect([upstream.received(), plain.received()]).toEqual(['', '']);
+});
+
 test('a new payload that leads to another cluster: the record names the cluster that was asked', async () => {
   const field = await openField();
   const other = await lenientUpstream();

@@ -21,6 +21,10 @@ const answering = (head: string, body: string | Buffer): void => {
   );
 };
 
+/** As an API server writes it. */
+const goJson = (value: object): string =>
+  JSON.stringify(value).replaceAll('&', '\\u0026').replaceAll('<', '\\u003c').replaceAll('>', '\\u003e');
+
 describe('an answer to an upgrade that is no 101', () => {
   test.each([
     ['SPDY', 'POST', SPDY],
@@ -79,13 +83,41 @@ describe('an answer to a request', () => {
     expect(got.status).toBe(502);
   });
 
+  test('compressed although that was not asked for: withheld, whatever is in it', async () => {
+    const session = await field.issue({ resources: ['secrets'] });
+    answering('200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip', gzipSync(list));
+    for (const path of [secrets, `${secrets}/ci-token`, `${secrets}?watch=1`]) {
+      const got = await ask(field.held, session, 'GET', path, { headers: { 'Accept-Encoding': 'gzip' } });
+      expect([got.status, got.json().message]).toEqual([502, expect.stringContaining('cannot be searched')]);
+    }
+    expect(field.upstream.received()).not.toMatch(/accept-encoding: *gzip/i);
+  });
+
+  test.each([
+    ['in a Go error', (text: string) => goJson({ message: `bad password ${JSON.stringify(text)}` })],
+    [
+      'in an HTML page',
+      (text: string) =>
+        text
+          .replaceAll('&', '&amp;')
+          .replaceAll('<', '&lt;')
+          .replaceAll('>', '&gt;')
+          .replaceAll('"', '&#34;'),
+    ],
+    ['percent-encoded', (text: string) => encodeURIComponent(text)],
+    ["inside a Secret's data, anywhere", (text: string) => Buffer.from(`ab: ${text}\n`).toString('base64')],
+    ['as the Basic pair', (text: string) => Buffer.from(`ci:${text}`).toString('base64')],
+  ])('the password %s: withheld', async (_, write) => {
+    const password = 'p&ss"<word>-of-custody';
+    const session = await field.issue({}, { username: 'ci', password });
+    answering('403 Forbidden', `x ${write(password)} x`);
+    expect((await ask(field.held, session, 'GET', POD)).status).toBe(502);
+  });
+
   test('a password with characters that Go escapes in JSON: withheld too', async () => {
     const password = 'p&ss<word>-of-custody';
     const session = await field.issue({}, { username: 'ci', password });
-    const go = JSON.stringify({ kind: 'Status', message: `no user has ${password}` })
-      .replaceAll('&', '\\u0026')
-      .replaceAll('<', '\\u003c')
-      .replaceAll('>', '\\u003e');
+    const go = goJson({ kind: 'Status', message: `no user has ${password}` });
     answering('403 Forbidden\r\nContent-Type: application/json', go);
     const got = await ask(field.held, session, 'GET', POD);
     expect(got.body.toString()).not.toContain('\\u003cword');

@@ -38,6 +38,37 @@ describe('a page at a time', () => {
     const start = Buffer.from(metadata?.continue ?? '', 'base64url').toString();
     expect(start).not.toContain('secret-customer');
   });
+
+  test('is not what the cluster is asked for: everything comes at once, and narrowed', async () => {
+    const session = await field.issue({ namespaces: ['team-a', 'team-b'] });
+    field.upstream.answer(() =>
+      json({
+        kind: 'NamespaceList',
+        metadata: { continue: 'abc', remainingItemCount: 3 },
+        items: [{ metadata: { name: 'team-a' } }, { metadata: { name: 'kube-system' } }],
+      }),
+    );
+    const got = await ask(field.held, session, 'GET', `${LIST}?limit=1&continue=abc&labelSelector=a`);
+    expect(got.json()).toEqual({
+      kind: 'NamespaceList',
+      metadata: {},
+      items: [{ metadata: { name: 'team-a' } }],
+    });
+    expect(field.upstream.received()).toContain(`GET ${LIST}?labelSelector=a HTTP/1.1`);
+  });
+
+  test('more than is held in memory is refused with what to do instead', async () => {
+    const session = await field.issue({ namespaces: ['team-a', 'team-b'] });
+    field.upstream.answer(() =>
+      json({ kind: 'NamespaceList', items: [{ metadata: { name: 'x'.repeat(9_000_000) } }] }),
+    );
+    const got = await ask(field.held, session, 'GET', LIST);
+    expect([got.status, got.json().details?.causes?.[0]?.reason, got.json().message]).toEqual([
+      403,
+      'cluster_scope',
+      expect.stringMatching(/too many namespaces.*ask for one by its name/),
+    ]);
+  });
 });
 
 describe('a watch', () => {
