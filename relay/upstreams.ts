@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import { type Dispatcher, Pool } from 'undici';
+import { resettingConnector } from './reset.ts';
 
 /** Where to connect and whom to trust; two equal ones share connections. */
 export interface UpstreamTarget {
@@ -73,13 +74,14 @@ export function createUpstreams(options: Partial<UpstreamLimits> = {}): Upstream
         keepAliveTimeout: limits.keepAliveMs,
         maxHeaderSize: limits.maxHeadBytes,
         strictContentLength: true,
-        connect: {
+        connect: resettingConnector({
           timeout: limits.connectMs,
+          allowH2: false,
           rejectUnauthorized: true,
           // One for all connections: each would otherwise have its own copy of the authorities, some tens of KiB.
           ...(target.origin.startsWith('https:') ? { secureContext: contextOf(target) } : {}),
           ...(target.servername === undefined ? {} : { servername: target.servername }),
-        },
+        }),
       });
       pools.set(name, pool);
       return pool;
