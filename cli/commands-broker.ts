@@ -7,6 +7,12 @@ const subject: Flag = { name: 'to', value: 'SUBJECT', help: 'project:P, executor
 const to: Flag = { ...subject, required: true };
 const grantTtl: Flag = { name: 'ttl', value: 'D', help: 'how long, such as 8h or 7d (default: 24h)' };
 const scope: Flag = { name: 'scope', value: 'WORD', help: 'a word to group by; carries no authority' };
+const grantLabel: Flag = {
+  name: 'label',
+  value: 'k=v',
+  repeat: true,
+  help: 'a note for people; carries no authority',
+};
 const label: Flag = {
   name: 'label',
   value: 'k=v',
@@ -114,7 +120,7 @@ export const brokerCommands: readonly Command[] = [
     words: ['grant', 'create'],
     args: ['SECRET'],
     summary: 'Let a subject use a secret, under constraints, for a time',
-    flags: [to, ...constraintFlags, grantTtl, scope],
+    flags: [to, ...constraintFlags, grantTtl, scope, grantLabel],
     remote: true,
     load: async () => (await import('./commands/grant.ts')).create,
   },
@@ -219,6 +225,7 @@ export const brokerCommands: readonly Command[] = [
       ...constraintFlags,
       grantTtl,
       scope,
+      grantLabel,
       { name: 'justification', value: 'TEXT', required: true, help: 'why it is needed' },
       { name: 'wait', value: 'D', help: 'how long the request waits for a decision (default: 3d)' },
     ],

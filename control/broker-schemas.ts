@@ -73,6 +73,10 @@ const ask = {
   subject: z.string().min(1).max(1100).describe('project:P, executor:E, label:k=v, any'),
   constraints,
   scope: z.string().max(64).optional().describe('a word for people; carries no authority'),
+  labels: z
+    .record(z.string().max(128), z.string().max(256))
+    .optional()
+    .describe('notes for people; carry no authority'),
   ttl: ttl.optional(),
 };
 
@@ -91,6 +95,7 @@ export const grantAnswer = z.object({
   kind: z.enum(KINDS),
   owner: z.string().optional(),
   scope: z.string().optional(),
+  labels: z.record(z.string(), z.string()).optional(),
   subject: z.string(),
   constraints: granted,
   summary: z.string(),
@@ -134,6 +139,7 @@ export const requestAnswer = z.object({
   constraints: granted,
   summary: z.string(),
   scope: z.string().optional(),
+  labels: z.record(z.string(), z.string()).optional(),
   ttl: z.string(),
   justification: z.string(),
   state: z.enum(REQUEST_STATES),

@@ -12,6 +12,7 @@ import { type Constraints, parseConstraints, summarise } from '../constraints/co
 import type { Context } from '../context.ts';
 import { ATTEMPTS, busy } from '../failure.ts';
 import { rulesOf } from '../kinds/kinds.ts';
+import { LABEL_KEY, LABEL_VALUE } from '../requester.ts';
 import { looksSecret } from '../safe-ref.ts';
 import { findSpendable } from '../secrets/find.ts';
 import { isPersonal } from '../secrets/ownership.ts';
@@ -27,6 +28,7 @@ export interface GrantInput {
   readonly subject: string;
   readonly constraints?: unknown;
   readonly scope?: string | undefined;
+  readonly labels?: { readonly [key: string]: string } | undefined;
   /** Milliseconds. Absent: a day. */
   readonly ttl?: number | undefined;
 }
@@ -104,7 +106,8 @@ export function draftGrant(
     createdBy,
     ...compact({
       owner: secret.owner,
-      scope: checkLabel(input.scope, 'scope'),
+      scope: checkWord(input.scope, 'scope'),
+      labels: checkLabels(input.labels),
       expiresAt: origin.noExpiry ? undefined : createdAt + ttl,
       requestId: origin.requestId,
     }),
@@ -141,11 +144,26 @@ export function grantTtl(ttl: number, key = 'ttl'): number {
   );
 }
 
-export function checkLabel(text: string | undefined, key: string): string | undefined {
+export function checkWord(text: string | undefined, key: string): string | undefined {
   if (text === undefined || text === '') return undefined;
   if (!/^[A-Za-z0-9][A-Za-z0-9 ._:/@-]{0,63}$/.test(text) || looksSecret(text))
     throw new PosternError('invalid_input', `${key}: it must be a short word.`, { key });
   return text;
+}
+
+/** Notes for people, of which nobody makes a decision; they go to whoever lists grants. */
+export function checkLabels(
+  labels: { readonly [key: string]: string } | undefined,
+): { readonly [key: string]: string } | undefined {
+  const entries = Object.entries(labels ?? {});
+  if (entries.length > 16) throw new PosternError('invalid_input', 'labels: at most 16.', { key: 'labels' });
+  for (const [key, value] of entries)
+    if (!LABEL_KEY.test(key) || !LABEL_VALUE.test(value) || looksSecret(value))
+      throw new PosternError('invalid_input', 'labels: a label is a short word under a name.', {
+        key: 'labels',
+        remedy: 'Write key=value with letters, digits and . _ / - in between.',
+      });
+  return entries.length > 0 ? Object.fromEntries(entries) : undefined;
 }
 
 export function grantEvent(grant: Grant, caller: Caller) {

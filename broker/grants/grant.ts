@@ -22,6 +22,8 @@ export interface Grant {
   readonly owner?: string;
   /** For people, to group and filter (`ci`). It decides nothing. */
   readonly scope?: string;
+  /** The same: no lease and no guard looks at them. Those of an executor are another thing. */
+  readonly labels?: { readonly [key: string]: string };
   readonly subject: Subject;
   readonly constraints: Constraints;
   /** Absent: no end, which only the import of a flat file makes. */
@@ -45,6 +47,7 @@ const body = z.object({
   kind: z.enum(KINDS),
   owner: z.string().min(1).optional(),
   scope: z.string().optional(),
+  labels: z.record(z.string(), z.string()).optional(),
   subject: z.string(),
   constraints: z.unknown(),
   expiresAt: z.number().optional(),

@@ -63,6 +63,7 @@ export async function approveRequest(
     subject: formatSubject(request.subject),
     constraints: request.constraints,
     scope: request.scope,
+    labels: request.labels,
     ttl,
   };
   let approved = request;

@@ -10,7 +10,7 @@ import { compact } from '../compact.ts';
 import { summarise } from '../constraints/constraints.ts';
 import type { Context } from '../context.ts';
 import { ATTEMPTS, busy } from '../failure.ts';
-import { checkLabel, checkScope, grantTtl } from '../grants/create.ts';
+import { checkLabels, checkScope, checkWord, grantTtl } from '../grants/create.ts';
 import { safeRef } from '../safe-ref.ts';
 import { findSecret } from '../secrets/find.ts';
 import { isPersonal } from '../secrets/ownership.ts';
@@ -34,6 +34,7 @@ export interface RequestInput {
   readonly subject: string;
   readonly constraints?: unknown;
   readonly scope?: string | undefined;
+  readonly labels?: { readonly [key: string]: string } | undefined;
   /** Milliseconds of access. */
   readonly ttl?: number | undefined;
   readonly justification: string;
@@ -69,7 +70,7 @@ export async function openRequest(
       kind: secret.kind,
       subject,
       constraints: checkScope(secret, subject, input.constraints),
-      ...compact({ scope: checkLabel(input.scope, 'scope') }),
+      ...compact({ scope: checkWord(input.scope, 'scope'), labels: checkLabels(input.labels) }),
       ttl: grantTtl(input.ttl ?? context.limits.grantTtl),
       justification: checkJustification(input.justification),
       state: 'pending',

@@ -29,6 +29,7 @@ export interface AccessRequest {
   readonly subject: Subject;
   readonly constraints: Constraints;
   readonly scope?: string;
+  readonly labels?: { readonly [key: string]: string };
   /** Milliseconds of access that are asked for. */
   readonly ttl: number;
   readonly justification: string;
@@ -57,6 +58,7 @@ const body = z.object({
   subject: z.string(),
   constraints: z.unknown(),
   scope: z.string().optional(),
+  labels: z.record(z.string(), z.string()).optional(),
   ttl: z.number(),
   justification: z.string(),
   state: z.enum(REQUEST_STATES),
@@ -98,8 +100,8 @@ export function writeRequest(request: AccessRequest, expect: number): Write {
 
 /** Hex SHA-256 of what was asked, by whom and for whom; computed from the row each time and never stored. */
 export function contentHash(request: AccessRequest): string {
-  const { id, requestedBy, secretId, secretName, kind, constraints, scope, ttl, justification, createdAt } =
-    request;
+  const { id, requestedBy, secretId, secretName, kind, constraints } = request;
+  const { scope, labels, ttl, justification, createdAt } = request;
   const asked = {
     id,
     requestedBy,
@@ -109,6 +111,7 @@ export function contentHash(request: AccessRequest): string {
     subject: formatSubject(request.subject),
     constraints,
     scope,
+    labels,
     ttl,
     justification,
     createdAt,

@@ -5,6 +5,7 @@ import type { grantAnswer } from '../../control/broker-schemas.ts';
 import { query } from '../../control/client.ts';
 import type { Context } from '../command.ts';
 import { readConstraints } from '../constraint-flags.ts';
+import { readLabels } from '../labels.ts';
 import { facts, jsonText, table } from '../output.ts';
 
 export type Grant = z.output<typeof grantAnswer>;
@@ -12,12 +13,14 @@ export type Grant = z.output<typeof grantAnswer>;
 /** What `grant create` and `request open` ask for. */
 export function askOf(context: Context) {
   const [ttl, scope] = ['ttl', 'scope'].map(context.flag);
+  const labels = context.all('label');
   return {
     secret: context.args[0] ?? '',
     subject: context.flag('to') ?? '',
     constraints: readConstraints(context),
     ...(ttl !== undefined && { ttl }),
     ...(scope !== undefined && { scope }),
+    ...(labels.length > 0 && { labels: readLabels(labels) }),
   };
 }
 
@@ -71,6 +74,13 @@ function tell(context: Context, grant: Grant): number {
   return 0;
 }
 
+/** `k=v, k=v` */
+export function pairs(labels: { readonly [key: string]: string }): string {
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(', ');
+}
+
 function describe(grant: Grant): (readonly [string, string | undefined])[] {
   return [
     ['grant', grant.grantId],
@@ -79,6 +89,7 @@ function describe(grant: Grant): (readonly [string, string | undefined])[] {
     ['to', grant.subject],
     ['constraints', grant.summary],
     ['scope', grant.scope],
+    ['labels', grant.labels && pairs(grant.labels)],
     ['state', grant.state],
     ['expires', grant.expiresAt ?? 'never'],
     ['created', `${grant.createdAt} by ${grant.createdBy}`],

@@ -6,7 +6,7 @@ import type { requestAnswer, useAnswer } from '../../control/broker-schemas.ts';
 import { query } from '../../control/client.ts';
 import type { Context } from '../command.ts';
 import { facts, jsonText, table } from '../output.ts';
-import { askOf, type Grant } from './grant.ts';
+import { askOf, type Grant, pairs } from './grant.ts';
 
 type Request = z.output<typeof requestAnswer>;
 type Shown = Request & { readonly uses: readonly z.output<typeof useAnswer>[] };
@@ -112,6 +112,7 @@ function describe(request: Request): (readonly [string, string | undefined])[] {
     ['secret', `${request.secretName} (${request.kind})`],
     ['to', request.subject],
     ['constraints', request.summary],
+    ['labels', request.labels && pairs(request.labels)],
     ['for', request.ttl],
     ['why', request.justification],
     ['lapses', request.state === 'pending' ? request.expiresAt : undefined],

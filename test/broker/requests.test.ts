@@ -105,7 +105,7 @@ describe('opening a request', () => {
 
 describe('approving', () => {
   it('makes exactly one grant, through the door that all grants come through', async () => {
-    const { bench, request } = await withRequest({ scope: 'ci' });
+    const { bench, request } = await withRequest({ scope: 'ci', labels: { team: 'web' } });
     const { request: decided, grant: made } = await approve(bench, request, BOB, { note: 'fine' });
     expect(decided).toMatchObject({
       state: 'approved',
@@ -118,6 +118,7 @@ describe('approving', () => {
       requestId: request.id,
       createdBy: BOB.actor,
       scope: 'ci',
+      labels: { team: 'web' },
       constraints: { repos: ['acme/app'] },
       expiresAt: bench.clock.now() + 2 * DAY,
     });
@@ -155,6 +156,7 @@ describe('approving', () => {
       { subject: { type: 'any' } },
       { constraints: { repos: ['acme/app', 'acme/lib'] } },
       { scope: 'ci' },
+      { labels: { team: 'web' } },
       { ttl: 1 },
       { justification: 'x' },
       { expiresAt: 1 },

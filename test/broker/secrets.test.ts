@@ -327,6 +327,19 @@ describe('grants', () => {
     await expect(create(PAT)).rejects.toMatchObject({ code: 'invalid_input' });
   });
 
+  it('have labels for people, and none of them makes an executor', async () => {
+    const bench = await openBench();
+    await mint(bench, 'a', 'env', 'A=1');
+    const create = (labels: { [key: string]: string }) =>
+      bench.broker.grants.create({ secret: 'a', subject: 'label:team=web', labels }, OPERATOR);
+    const made = await create({ team: 'ops', ticket: 'OPS-12' });
+    expect(made.labels).toEqual({ team: 'ops', ticket: 'OPS-12' });
+    expect((await bench.broker.grants.list({}, OPERATOR))[0]?.labels).toEqual(made.labels);
+    expect(await lease(bench, { labels: { team: 'ops' } })).toMatchObject({ materials: [] });
+    for (const labels of [{ 'a b': 'x' }, { a: 'x\ny' }, { a: PAT }, { a: '' }])
+      await expect(create(labels)).rejects.toMatchObject({ code: 'invalid_input', key: 'labels' });
+  });
+
   it('are listed newest first, by subject, by secret, and without the ended', async () => {
     const bench = await openBench();
     await mint(bench, 'a', 'env', 'A=1');
