@@ -4,6 +4,7 @@
 //
 //   issue.ts  makes certificates        stored-authority.ts  the authority's row      ticket-keys.ts  shared tickets
 //   names.ts  what they are issued for  source.ts            what a server gets       files.ts        or your own files
+//   rotation.ts  another authority
 //
 // What it refuses: to serve with an authority that it cannot open, and to go on serving unnoticed when a renewal fails
 // (health says so for the thirty days that are left).
@@ -18,11 +19,13 @@ import type { Store } from '../store/store.ts';
 import { writeBundle } from './bundle.ts';
 import { issueServing, type KeyPair } from './issue.ts';
 import { servingNames } from './names.ts';
+import { advanceRotation, beginRotation, type Rotation } from './rotation.ts';
 import { type CertificateSource, healthOf, regularly, servers } from './source.ts';
 import { AUTHORITY_ROW, loadAuthority, type StoredAuthority } from './stored-authority.ts';
 import { openTicketKeys, type TicketKeys } from './ticket-keys.ts';
 
 const CHECK_EVERY = 60_000;
+const OVERLAP = 12 * 3_600_000;
 
 export interface AuthorityOptions {
   readonly store: Store;
@@ -34,6 +37,8 @@ export interface AuthorityOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly audit?: AuditLog;
+  /** How long what was delivered can be in use, in milliseconds: sessions.maxTtl. */
+  readonly overlap?: number;
 }
 
 export interface AuthoritySource extends CertificateSource {
@@ -41,6 +46,11 @@ export interface AuthoritySource extends CertificateSource {
   readonly tickets: TicketKeys;
   /** Issues a new certificate where these are other names than before. */
   setNames(names: readonly string[]): Promise<void>;
+  /**
+   * Replaces the authority, after what was delivered has ended or `now`.
+   * @throws PosternError as `beginRotation` does, `audit_unavailable`
+   */
+  rotate(actor: string, now: boolean): Promise<Rotation>;
 }
 
 interface Serving extends KeyPair {
@@ -55,6 +65,8 @@ interface Serving extends KeyPair {
 export async function openAuthority(options: AuthorityOptions): Promise<AuthoritySource> {
   const { store, clock, log, audit } = options;
   let names = servingNames(options.names);
+  // Before the one that signs is read: it may be past its time, and its successor there.
+  await advance();
   let authority = await loadAuthority(options);
   if (authority.created) await audit?.append({ action: 'ca.created', decision: 'allow' }, 'durable');
   await publish(options.dataDir, authority);
@@ -90,12 +102,24 @@ export async function openAuthority(options: AuthorityOptions): Promise<Authorit
   async function check(): Promise<void> {
     await tickets.check();
     try {
+      await advance();
       await takeOver();
     } catch (error) {
       log.warn({ err: error }, 'the certificate authority could not be read again; the one in use stays');
     }
     const stale = serving.names !== names || serving.issuer.bundle !== authority.bundle;
     if (stale || isDue(serving, clock.now())) await renew();
+  }
+
+  async function advance(): Promise<void> {
+    if (!(await advanceRotation(options))) return;
+    const reason = 'the new authority signs from now on';
+    await audit
+      ?.append({ action: 'ca.rotated', decision: 'allow', reason }, 'durable')
+      .catch((error: unknown) => {
+        log.error({ err: error }, 'the rotation of the certificate authority could not be recorded');
+      });
+    log.info({}, 'the new certificate authority signs from now on');
   }
 
   /** The row also moves when its key is sealed anew; only another certificate is news to clients. */
@@ -124,6 +148,18 @@ export async function openAuthority(options: AuthorityOptions): Promise<Authorit
       if (wanted.join() === names.join()) return;
       names = wanted;
       await renew();
+    },
+    async rotate(actor, now) {
+      const overlap = options.overlap ?? OVERLAP;
+      const reason = now
+        ? 'at once: the new authority signs from now on, the old one is not trusted any more'
+        : `the new authority is in the bundle and signs from ${rfc3339(clock.now() + overlap)}, or as begun before`;
+      await audit?.append({ action: 'ca.rotated', decision: 'allow', actor, reason }, 'durable');
+      const begun = await beginRotation(options, overlap, now);
+      // A check that is under way may have read the row before.
+      await timer.run();
+      await timer.run();
+      return begun;
     },
     close() {
       timer.close();

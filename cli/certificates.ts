@@ -1,6 +1,6 @@
 // Which certificate each front serves: one from our own authority, or the operator's.
 
-import { type AuthorityOptions, openAuthority } from '../certs/authority.ts';
+import { type AuthorityOptions, type AuthoritySource, openAuthority } from '../certs/authority.ts';
 import { openOwnCertificate } from '../certs/files.ts';
 import type { CertificateSource } from '../certs/source.ts';
 import type { Closers } from './closers.ts';
@@ -16,6 +16,8 @@ export interface Certificates {
   health(): { ok: boolean; reason?: string };
   /** PEM: what a sandbox trusts for the guards that run. */
   bundle(): string;
+  /** Replaces the authority of the certificates that are our own. */
+  rotate: AuthoritySource['rotate'];
 }
 
 /** @throws PosternError as `openAuthority` and `openOwnCertificate` do */
@@ -24,10 +26,15 @@ export async function openCertificates(
   closers: Closers,
   parts: Omit<AuthorityOptions, 'names' | 'dataDir'>,
 ): Promise<Certificates> {
-  const { git, kube, control, dataDir } = config;
+  const { git, kube, control, dataDir, sessions } = config;
   const { clock, log } = parts;
   const authority = closers.keep(
-    await openAuthority({ ...parts, names: servedNames(git, kube, control), dataDir }),
+    await openAuthority({
+      ...parts,
+      names: servedNames(git, kube, control),
+      dataDir,
+      overlap: sessions.maxTtl,
+    }),
     (one) => one.close(),
   );
   const source = async (
@@ -53,6 +60,7 @@ export async function openCertificates(
       [...guards, ...(forControl ? [forControl] : [])].map((one) => one.health()).find((one) => !one.ok) ?? {
         ok: true,
       },
+    rotate: (actor, now) => authority.rotate(actor, now),
     bundle: () => [...new Set(guards.map((one) => one.caPem()))].join(''),
   };
 }

@@ -217,6 +217,19 @@ export const commands: readonly Command[] = [
     load: async () => (await import('./commands/ca.ts')).bundle,
   },
   {
+    words: ['ca', 'rotate'],
+    summary: "Replace the guards' certificate authority",
+    notes: [
+      'The new certificate is in ca.pem and in what is delivered at once; it signs after sessions.maxTtl, when nothing is left',
+      'that was delivered before. Until then hubs need the new ca.pem (POSTERN_CA_FILE). Said again, it tells how far it is.',
+    ].join('\n'),
+    flags: [
+      { name: 'now', help: 'sign at once and trust the old one no more: every sandbox needs its files anew' },
+    ],
+    remote: true,
+    load: async () => (await import('./commands/ca.ts')).rotate,
+  },
+  {
     words: ['explain', 'git'],
     args: ['PATH'],
     summary: 'What the git guard would decide, and by which rule, without doing it',

@@ -138,6 +138,7 @@ async function start(
         now: () => clock.now(),
         auditDir: config.audit.dir,
         caBundle: () => certificates.bundle(),
+        rotateCa: (by, now) => certificates.rotate(by, now),
         status: async () => {
           const report = await health.ready();
           return {

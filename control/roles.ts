@@ -27,6 +27,8 @@ const RIGHTS = {
   'audit:read': ['auditor'],
   /** What runs, the CA that guards are trusted by, the description of the API. */
   'server:read': ['hub', 'operator', 'approver', 'requester', 'auditor'],
+  /** Replace the CA. */
+  'server:write': [],
   /** References that are resolved on the server's host. */
   'host:read': [],
 } as const satisfies Record<string, readonly Role[]>;

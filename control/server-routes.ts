@@ -3,6 +3,7 @@
 import { X509Certificate } from 'node:crypto';
 import { z } from 'zod';
 import { type Route, route } from './route.ts';
+import { time } from './schemas.ts';
 
 const guardStatus = z.object({
   enabled: z.boolean(),
@@ -55,10 +56,23 @@ export const caAnswer = z.object({
   ),
 });
 
+export const rotateRequest = z.strictObject({
+  now: z.boolean().optional().describe('the old one is trusted no more: who has only that is cut off'),
+});
+
+export const rotateAnswer = caAnswer.extend({
+  takesOverAt: time.describe('when the new authority signs'),
+  underWay: z.boolean().describe('whether it had begun before this call'),
+});
+
+export type RotateAnswer = z.output<typeof rotateAnswer>;
+
 export interface ServerDeps {
   status(): Promise<Status>;
   /** PEM */
   caBundle(): string;
+  /** @returns when the new authority signs, in milliseconds */
+  rotateCa(actor: string, now: boolean): Promise<{ takesOverAt: number; underWay: boolean }>;
 }
 
 export function serverRoutes(deps: ServerDeps): Route[] {
@@ -78,6 +92,20 @@ export function serverRoutes(deps: ServerDeps): Route[] {
       right: 'server:read',
       answer: caAnswer,
       run: async () => describeBundle(deps.caBundle()),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/ca/rotate',
+      summary:
+        'Begin to replace the authority: the new one is in the bundle at once, and signs when nothing trusts the old one alone',
+      right: 'server:write',
+      body: rotateRequest,
+      optionalBody: true,
+      answer: rotateAnswer,
+      async run({ body }, { actor }) {
+        const { takesOverAt, underWay } = await deps.rotateCa(actor, body.now ?? false);
+        return { takesOverAt, underWay, ...describeBundle(deps.caBundle()) };
+      },
     }),
   ];
 }

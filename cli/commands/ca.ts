@@ -1,9 +1,10 @@
-// `ca show|bundle`: the authority that the guards are trusted by. Public; read from dataDir/ca.pem, which the server
+// `ca show|bundle|rotate`: the authority that the guards are trusted by. Public; read from dataDir/ca.pem, which the server
 // keeps up to date, or from a server that is named.
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PosternError } from '../../common/errors.ts';
+import type { RotateAnswer } from '../../control/server-routes.ts';
 import type { Context } from '../command.ts';
 import { facts, jsonText } from '../output.ts';
 
@@ -30,6 +31,19 @@ export async function show(context: Context): Promise<number> {
 export async function bundle(context: Context): Promise<number> {
   const text = await pem(context);
   context.out(context.json ? jsonText({ pem: text }) : text);
+  return 0;
+}
+
+export async function rotate(context: Context): Promise<number> {
+  const client = await context.client();
+  const answer = await client.call<RotateAnswer>('POST', '/v1/ca/rotate', { now: context.has('now') });
+  if (context.json) context.out(jsonText(answer));
+  else if (context.has('now'))
+    context.out('The new authority signs. Give ca.pem to hubs and sandboxes anew.\n');
+  else
+    context.out(
+      `${answer.underWay ? 'A rotation is under way' : 'The new authority is in ca.pem'}; it signs from ${answer.takesOverAt} on.\nGive ca.pem to hubs before that (postern ca bundle).\n`,
+    );
   return 0;
 }
 

@@ -113,3 +113,23 @@ test('a wrong token is refused and not repeated; a server that is not trusted ge
   expect((await call({})).code).toBe(2);
   expect((await call({ POSTERN_TOKEN_FILE: '/nowhere' })).code).toBe(2);
 });
+
+test('ca rotate is for admin; the new authority is out at once, and who has the bundle of before goes on', async () => {
+  const own = (...args: string[]) => site.postern('ca', 'rotate', ...args);
+  expect((await as('hub-1', 'ca', 'rotate')).code).toBe(3);
+  const old = readFileSync(join(site.folder, 'var/ca.pem'), 'utf8');
+  const begun = await own('--json');
+  const { takesOverAt, underWay, certificates, pem } = JSON.parse(begun.out);
+  expect([underWay, certificates.length, pem.startsWith(old)]).toEqual([false, 2, true]);
+  expect(Date.parse(takesOverAt) - Date.now()).toBeGreaterThan(11 * 3_600_000);
+  expect(readFileSync(join(site.folder, 'var/ca.pem'), 'utf8')).toBe(pem);
+  expect((await own()).out).toMatch(/^A rotation is under way; it signs from \d{4}-/);
+  const kept = join(site.folder, 'old.pem');
+  writeFileSync(kept, old);
+  const trusted = async (file: string) =>
+    (await run('curl', ['-s', '--cacert', file, `https://${site.server.ready.git}/`])).code;
+  expect(await trusted(kept)).toBe(0);
+  expect((await own('--now')).out).toBe('The new authority signs. Give ca.pem to hubs and sandboxes anew.\n');
+  expect([await trusted(kept), await trusted(join(site.folder, 'var/ca.pem'))]).toEqual([60, 0]);
+  expect((await as('hub-1', 'status')).code).toBe(0);
+});

@@ -50,6 +50,7 @@ beforeEach(async () => {
     stopping: new AbortController().signal,
     records: { as: <T>(_actor: string, what: () => Promise<T>) => what() },
     caBundle: () => certificates.ca,
+    rotateCa: async () => ({ takesOverAt: 0, underWay: false }),
     now: () => clock.now(),
   };
   const routes = [

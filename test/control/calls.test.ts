@@ -127,6 +127,7 @@ describe('roles', () => {
     'DELETE /v1/sessions/gs_1/grants/g': ['admin', 'hub'],
     'GET /v1/status': ROLES,
     'GET /v1/ca': ROLES,
+    'POST /v1/ca/rotate': ['admin'],
     'GET /v1/openapi.json': ROLES,
   };
   test.each(Object.entries(may))('%s', async (call, allowed) => {

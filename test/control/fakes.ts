@@ -128,7 +128,11 @@ export async function world(): Promise<World> {
         },
       },
     }),
-    ...serverRoutes({ status: async () => status, caBundle: () => certificates.ca }),
+    ...serverRoutes({
+      status: async () => status,
+      caBundle: () => certificates.ca,
+      rotateCa: async () => ({ takesOverAt: 0, underWay: false }),
+    }),
   ];
   const audit = {
     async append(event: AuditEvent) {
