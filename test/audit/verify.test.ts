@@ -211,6 +211,23 @@ test('a tail cut in the middle of a record is torn', async () => {
   expect((await verifyAudit(dir)).break).toMatchObject({ kind: 'torn', seq: COUNT, line: PER });
 });
 
+test('a last record that lost only its newline is torn: whoever appends would join two records', async () => {
+  const dir = folder();
+  writeChain(dir, COUNT, PER);
+  const path = join(dir, segmentName(1 + 2 * PER));
+  truncateSync(path, readFileSync(path).length - 1);
+  expect((await verifyAudit(dir)).break).toMatchObject({ kind: 'torn', seq: COUNT, line: PER });
+});
+
+test('a number left out is found, though every record names the one before it', async () => {
+  const dir = folder();
+  const first = sealed([event(1), event(2)]);
+  const { hash, time } = JSON.parse(first[1] ?? '') as AuditRecord;
+  const rest = sealed([event(4), event(5)], { seq: 3, hash, time });
+  writeFileSync(join(dir, segmentName(1)), `${[...first, ...rest].join('\n')}\n`);
+  expect(await verifyAudit(dir)).toMatchObject({ ok: false, records: 2, break: { kind: 'removed', seq: 3 } });
+});
+
 test.each([1, 1 + PER])('a whole segment that is gone is named (records from %i)', async (seq) => {
   const dir = folder();
   writeChain(dir, COUNT, PER);

@@ -7,6 +7,8 @@ import { appJwt, BACKDATE, LIFETIME } from '../../broker/github-app/jwt.ts';
 import { forgeOf, parseApp } from '../../broker/github-app/payload.ts';
 import { appPermissions, excess, selectRepos } from '../../broker/github-app/scope.ts';
 import { Credential } from '../../common/credential.ts';
+import { PosternError } from '../../common/errors.ts';
+import type { Store } from '../../store/store.ts';
 import {
   type Bench,
   closeBenches,
@@ -227,6 +229,27 @@ describe('a lease of an App grant', () => {
     expect(made.materials).toHaveLength(1);
     expect(made.denied).toMatchObject([{ kind: 'github_app' }]);
     expect(bench.logged.join()).not.toContain('PRIVATE');
+  });
+
+  it('stops the lease where the store fails: what concerns every grant is no denial of one', async () => {
+    let failing = false;
+    const { bench } = await withApp(
+      { repos: ['acme/app'] },
+      {
+        through: (store: Store): Store => ({
+          ...store,
+          get: (set, id) =>
+            failing && set === 'app_tokens'
+              ? Promise.reject(new PosternError('store_unavailable', 'the disk is full'))
+              : store.get(set, id),
+          list: (set, query) => store.list(set, query),
+        }),
+      },
+    );
+    await mint(bench, 'vars', 'env', 'ONE=1');
+    await grant(bench, 'vars', 'any');
+    failing = true;
+    await expect(lease(bench)).rejects.toMatchObject({ code: 'store_unavailable' });
   });
 
   it('mints once for twenty leases at the same time', async () => {

@@ -131,6 +131,19 @@ describe('a lease', () => {
     expect(made.denied).toMatchObject([{ grantId: id }]);
   });
 
+  it('holds each grant against the rules of today, whatever they were when it was made', async () => {
+    const bench = await openBench();
+    await mint(bench, 'vars', 'env', { ONE: '1' });
+    const { id } = await grant(bench, 'vars', 'any');
+    const row = await bench.store.get('grants', id);
+    if (!row) throw new Error('no row');
+    const body = { ...row.body, constraints: { envKeys: ['ONE'], hosts: ['*'] } };
+    await bench.store.commit([{ op: 'put', set: 'grants', row: { ...row, body } }]);
+    const made = await lease(bench);
+    expect(isEmpty(made)).toBe(true);
+    expect(made.denied).toMatchObject([{ grantId: id }]);
+  });
+
   it('meets an ended grant once, with a record, and does not look at it again', async () => {
     const bench = await openBench();
     await mint(bench, 'vars', 'env', { ONE: '1' });

@@ -77,6 +77,7 @@ describe('opening a request', () => {
     ['no reason', { justification: '  \n ' }, 'invalid_input'],
     ['a book for a reason', { justification: 'é'.repeat(MAX_JUSTIFICATION / 2 + 1) }, 'invalid_input'],
     ['a credential in the reason', { justification: `please, ${PAT}` }, 'invalid_input'],
+    ['a reason that is shown backwards', { justification: 'please \u202edeny' }, 'invalid_input'],
     ['an access of a year', { ttl: 365 * DAY }, 'ttl_too_long'],
     ['a wait of two months', { requestTtl: 60 * DAY }, 'ttl_too_long'],
   ])('refuses %s', async (_, more, code) => {

@@ -40,6 +40,7 @@ describe('names', () => {
     'a'.repeat(65),
     'a-',
     'sec_0123456789abcdefghjkmnpqrs',
+    PAT,
     PAT.repeat(2),
   ])('%j is none', (name) => {
     expect(() => checkName(name)).toThrow(expect.objectContaining({ code: 'invalid_input' }));

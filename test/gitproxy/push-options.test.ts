@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { judgePush } from '../../gitproxy/policy.ts';
 import { judgeOptions, optionName } from '../../gitproxy/push-options.ts';
 
 const verdict = (entries: string[], ...options: string[]): string =>
@@ -100,5 +101,34 @@ describe('a push option', () => {
     expect(verdict(['*'], ...many)).toMatch(/one push may carry 32/);
     expect(verdict(['*'], 'n'.repeat(101))).toMatch(/too long/);
     expect(verdict(['*'], `n=${'v'.repeat(1000)}`)).toBe('ok');
+  });
+});
+
+describe('a push', () => {
+  const grant = {
+    credentialId: 'c1',
+    upstream: 'https://github.com',
+    username: 'x-access-token',
+    repos: ['*'],
+    write: true,
+    pushRefs: ['refs/heads/**'],
+    allowDelete: false,
+  };
+  const ceiling = { refs: ['refs/**'], options: ['ci.skip'], maxRefs: 8, maxPackBytes: 1_000 };
+  const command = { old: '1'.repeat(40), new: '2'.repeat(40), ref: 'refs/heads/main' };
+
+  test('is judged with its options: every ref is refused for one that is not admitted', () => {
+    expect(judgePush(grant, ceiling, [command], ['ci.skip'])).toEqual({ ok: true });
+    expect(judgePush(grant, ceiling, [command, { ...command, ref: 'refs/heads/a' }], ['x'])).toMatchObject({
+      ok: false,
+      refusal: { code: 'push_not_allowed', rule: 'git.push.options' },
+      reasons: [expect.stringMatching(/push_not_allowed/), expect.stringMatching(/push_not_allowed/)],
+    });
+  });
+
+  test('may carry what is harmless where the deployment says nothing', () => {
+    const { options: _, ...silent } = ceiling;
+    expect(judgePush(grant, silent, [command], ['note=x'])).toEqual({ ok: true });
+    expect(judgePush(grant, silent, [command], ['merge_request.create']).ok).toBe(false);
   });
 });

@@ -69,6 +69,12 @@ describe('opening the keyring', () => {
     expect(await store.list(KEY_SET)).toEqual([]);
   });
 
+  it('makes no key where rows are sealed already: it could open none of them', async () => {
+    const restored: Store = { ...store, countSealed: async () => ({ secrets: { kek_lost: 3 } }) };
+    await expect(cheapKeyring(restored)).rejects.toMatchObject({ code: 'key_unknown', key: 'store' });
+    expect(await store.list(KEY_SET)).toEqual([]);
+  });
+
   it('keeps neither the key nor the passphrase in the store', async () => {
     await open();
     expect(JSON.stringify(await store.list(KEY_SET))).not.toMatch(/horse/);

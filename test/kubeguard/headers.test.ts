@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { answerHeaders, mediaType, requestHeaders } from '../../kubeguard/headers.ts';
+import { answerHeaders, isAnswer, mediaType, requestHeaders } from '../../kubeguard/headers.ts';
 
 const names = (flat: readonly string[]): string[] => flat.filter((_, i) => i % 2 === 0);
 
@@ -151,3 +151,18 @@ test.each([
   ['a/b', 'a/b'],
   [';', ''],
 ])('media type of %s', (header, type) => expect(mediaType(header)).toBe(type));
+
+describe('what may be passed on as an answer', () => {
+  test.each([200, 201, 206, 304, 400, 403, 404, 409, 410, 422, 429, 500, 503])('%i', (status) =>
+    expect(isAnswer(status)).toBe(true),
+  );
+  test.each([301, 302, 303, 307, 308])('no redirect, which could lead anywhere: %i', (status) =>
+    expect(isAnswer(status)).toBe(false),
+  );
+  test.each([401, 407])('no challenge, which is meant for the guard: %i', (status) =>
+    expect(isAnswer(status)).toBe(false),
+  );
+  test.each([100, 101, 103])('nothing that is not final: %i', (status) =>
+    expect(isAnswer(status)).toBe(false),
+  );
+});

@@ -361,6 +361,33 @@ describe('the sweep', () => {
     expect(await verdict(bench.sessions, expired.token)).toBe('expired');
   });
 
+  it('does not close what another replica renewed after it had read it', async () => {
+    let between: (() => Promise<void>) | undefined;
+    const inner = await openStore({ sqlite: ':memory:' });
+    const store: Store = {
+      ...inner,
+      async list(set, query) {
+        const rows = await inner.list(set, query);
+        const first = set === 'sessions' ? between : undefined;
+        if (first) between = undefined;
+        await first?.();
+        return rows;
+      },
+    };
+    const raced = await openBench({ store });
+    const { session } = await raced.sessions.issue(newSession());
+    const other = await raced.replica();
+    raced.clock.advance(14 * MINUTE);
+    between = async () => {
+      await other.renew(session.id, 15 * MINUTE);
+      raced.clock.advance(2 * MINUTE);
+    };
+    await raced.sessions.sweep();
+    expect(between).toBeUndefined();
+    expect(raced.events.map(({ what }) => what)).not.toContain('expired');
+    expect((await raced.store.list('custody')).map(({ id }) => id)).toEqual([`${session.id}/c1`]);
+  });
+
   it('goes on past a row that cannot be read', async () => {
     await bench.store.commit([
       { op: 'put', set: 'sessions', row: { id: 'ses_0', body: {}, index: { state: ['open'] } } },
