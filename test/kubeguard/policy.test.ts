@@ -291,6 +291,9 @@ describe('a session may always ask what it may do', () => {
     ['POST', '/apis/authentication.k8s.io/v1/selfsubjectaccessreviews'],
     ['POST', '/apis/authorization.k8s.io/v1/watch/selfsubjectaccessreviews'],
     ['POST', '/apis/authorization.k8s.io/v1/namespaces/team-a/localsubjectaccessreviews'],
+    ['POST', '/apis/authorization.k8s.io/v1/namespaces/team-a/selfsubjectaccessreviews'],
+    ['POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/x'],
+    ['POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/x/status'],
   ])('but not %s %s', (method, target) => expect(ask(none, method, target).allow).toBe(false));
 });
 
