@@ -50,9 +50,9 @@ export function readCommands(
       req.socket.destroy();
       onGone();
     }, patienceMs);
-    ending.onEnd(() => finish({ kind: 'ended' }));
     req.on('error', () => {});
     req.on('data', onData).on('end', onEnd).on('close', onGone);
+    ending.onEnd(() => finish({ kind: 'ended' }));
     if (req.destroyed && !req.readableEnded) onGone();
   });
 }

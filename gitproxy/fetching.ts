@@ -72,7 +72,7 @@ export async function serveFetch(deps: FlowDeps, admitted: Admitted): Promise<vo
     idleMs: deps.patience.idleMs,
   });
   ending.cuts(under);
-  const outcome = await under.done;
+  const outcome = await under.outcome;
   stopCounting();
 
   const failed = outcome.how !== 'complete';
@@ -88,6 +88,7 @@ export async function serveFetch(deps: FlowDeps, admitted: Admitted): Promise<vo
   const result = resultOf(outcome);
   if (words && result === 'denied') deps.metrics.denial('git', words.code);
   if (words && outcome.sent === 'nothing') await sendRefusal(exchange, words);
+  await under.done;
   conclude(deps, admitted, result, outcome);
   await recorded;
 }

@@ -59,7 +59,7 @@ export interface Ending {
   why(): EndReason | undefined;
   /** What an end cuts from now on. */
   cuts(what: Pick<Forwarding, 'end'>): void;
-  /** Called when the end comes while nothing is under way yet. */
+  /** Called when the end comes while nothing is under way yet, or has come. */
   onEnd(what: () => void): void;
 }
 
@@ -82,6 +82,7 @@ export function createEnding(): Ending {
     },
     onEnd(what) {
       tell = what;
+      if (ended !== undefined) what();
     },
   };
 }
@@ -146,13 +147,9 @@ const DROP_ENDED_MS = 30_000;
  */
 export async function dropRest({ exchange, ending }: Admitted): Promise<void> {
   const { req } = exchange;
-  const totalMs = ending.why() === undefined ? DROP_MS : DROP_ENDED_MS;
-  ending.cuts({
-    async end() {
-      req.socket.destroy();
-    },
-  });
-  await dropBody(req, DROP_BYTES, DROP_IDLE_MS, totalMs);
+  const live = ending.why() === undefined;
+  if (live) ending.cuts({ end: async () => void req.socket.destroy() });
+  await dropBody(req, DROP_BYTES, DROP_IDLE_MS, live ? DROP_MS : DROP_ENDED_MS);
 }
 
 /** A record that nothing waits for; its failure is counted by the log itself. */

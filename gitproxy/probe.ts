@@ -29,9 +29,9 @@ export async function readProbe(
       req.socket.destroy();
       finish();
     }, patienceMs);
-    ending.onEnd(finish);
     req.on('error', () => {});
     req.on('data', onData).on('end', finish).on('close', finish);
+    ending.onEnd(finish);
   });
   return bytes.toString('latin1') === '0000' ? 'empty' : bytes;
 }

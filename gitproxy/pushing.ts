@@ -99,7 +99,7 @@ async function carry(
     },
   });
   ending.cuts(under);
-  const outcome = await under.done;
+  const outcome = await under.outcome;
   stopCounting();
 
   const whole = outcome.how === 'complete';
@@ -125,6 +125,7 @@ async function carry(
   records.push(note(deps, event(knownOf(admitted), 'git.push_result', decision, { ...about, ...more })));
   if (failed && outcome.sent === 'nothing')
     await answerReport(admitted, head, failed, reasonForAll(head, failed));
+  await under.done;
   conclude(deps, admitted, resultOf(outcome), outcome);
   await Promise.all(records);
 }

@@ -100,6 +100,9 @@ export interface Outcome {
 }
 
 export interface Forwarding {
+  /** What came of it, as soon as that is known; the client may still send what is dropped. */
+  readonly outcome: Promise<Outcome>;
+  /** The same, when neither side moves any more. */
   readonly done: Promise<Outcome>;
   /** Cuts it; resolves when nothing of it can still be used. */
   end(why: EndReason): Promise<void>;
@@ -136,13 +139,22 @@ export function forward(options: ForwardOptions): Forwarding {
   let moved = true;
   let over = false; // decided how it ends; nothing more is passed on
   let flushing = false; // the upstream is done, the client still reads
-  let dropping = false; // what the client still sends
+  let dropping: Promise<void> | undefined; // what the client still sends
   let draining = 0;
   let retried = false;
   let resolve: (outcome: Outcome) => void;
+  let tell: (outcome: Outcome) => void;
   const done = new Promise<Outcome>((r) => {
     resolve = r;
   });
+  const known = new Promise<Outcome>((r) => {
+    tell = r;
+  });
+  const settle = (outcome: Outcome): void => {
+    tell(outcome);
+    if (dropping && outcome.how !== 'ended') void dropping.then(() => resolve(outcome));
+    else resolve(outcome); // the end of a session waits for no client
+  };
 
   const upload: Readable | undefined =
     options.body && !Buffer.isBuffer(options.body)
@@ -170,8 +182,8 @@ export function forward(options: ForwardOptions): Forwarding {
   };
 
   const onClose = (): void => {
-    if (!flushing || !res.writableFinished) finish('client_gone');
-    else if (!dropping) finish('complete');
+    if (flushing && res.writableFinished) finish('complete');
+    else finish('client_gone');
   };
   const onDrain = (): void => {
     moved = true;
@@ -199,47 +211,35 @@ export function forward(options: ForwardOptions): Forwarding {
       timer = setTimeout(() => controller?.abort(new Error('not wanted')), DRAIN_MS).unref();
     } else if (!flushing) controller?.abort(error ?? new Error(how));
     if (how !== 'complete') upload?.destroy();
-    if (dropping) req.socket.destroy();
-    if (how === 'complete' || sent === 'nothing' || res.closed) {
-      resolve(outcome);
-      return;
-    }
+    if (dropping && how !== 'complete') req.socket.destroy();
+    if (how === 'complete' || sent === 'nothing' || res.closed) return void settle(outcome);
 
     const words = lengthLeft < 0 && !res.destroyed && !flushing ? options.lastWords?.(outcome) : undefined;
     if (words === undefined) {
-      res.once('close', () => resolve(outcome));
+      res.once('close', () => settle(outcome));
       res.destroy();
       return;
     }
     res.end(words);
     // What still moves is ours: the words, and a body that is dropped so that the client comes to read them.
     const { socket } = req;
-    void drop(how === 'ended' ? DROP_ENDED_MS : undefined).then(() => {
+    drop(how === 'ended' ? DROP_ENDED_MS : undefined);
+    void dropping?.then(() => {
       socket.destroySoon();
       setTimeout(() => socket.destroy(), FAREWELL_MS).unref();
-      resolve(outcome);
     });
-    // The end of a session waits for no client.
-    if (how === 'ended') resolve(outcome);
+    settle(outcome);
   }
 
-  const drop = async (totalMs = options.dropMs ?? DROP_TOTAL_MS): Promise<void> => {
-    dropping = true;
-    await dropBody(req, options.dropBytes ?? DROP_BYTES, DROP_IDLE_MS, totalMs);
-    dropping = false;
+  const drop = (totalMs = options.dropMs ?? DROP_TOTAL_MS): void => {
+    dropping = dropBody(req, options.dropBytes ?? DROP_BYTES, DROP_IDLE_MS, totalMs);
   };
 
   const flush = (): void => {
     if (over) return;
     flushing = true;
     upload?.destroy();
-    if (req.complete) flushed();
-    else {
-      clearTimeout(timer); // dropping has its own limits
-      void drop().then(flushed);
-    }
-  };
-  const flushed = (): void => {
+    if (!req.complete) drop();
     if (res.writableFinished) finish('complete');
     else res.once('finish', () => finish('complete'));
   };
@@ -355,6 +355,7 @@ export function forward(options: ForwardOptions): Forwarding {
   else dispatch();
 
   return {
+    outcome: known,
     done,
     async end(why) {
       if (over && dropping) req.socket.destroy();

@@ -68,13 +68,13 @@ function shown(answer: string): string {
 
 const dechunk = (text: string): string => text.replace(/(^|\r\n)[0-9a-f]+\r\n/g, '');
 
-test('in the words of a hook, which git cuts into packets of 128 bytes (push)', async () => {
+test('the credential does not pass in the words of a hook, which git cuts into packets of 128 bytes (push)', async () => {
   answerWith('receive-pack-result', Buffer.concat([banded(`debug: env GIT_TOKEN=${TOKEN}\n`), FLUSH_PKT]));
   const answer = await rawExchange(guard.port, guard.certs.ca, push(guard, session));
   expect(shown(dechunk(answer.body))).not.toContain(TOKEN.slice(0, 64));
 });
 
-test('in the words of upload-pack, split between two packets (fetch)', async () => {
+test('the credential does not pass in the words of upload-pack, split between two packets (fetch)', async () => {
   const text = `warning: ${TOKEN}\n`;
   answerWith('upload-pack-result', Buffer.concat([banded(text, 150), FLUSH_PKT]));
   const answer = await rawExchange(
@@ -97,14 +97,14 @@ const forms: { readonly [name: string]: string } = {
   'JSON with escaped slashes': JSON.stringify(TOKEN).replaceAll('/', '\\/'),
 };
 
-test.each(Object.keys(forms))('as %s, in one packet', async (name) => {
+test.each(Object.keys(forms))('the credential does not pass as %s', async (name) => {
   const form = forms[name] ?? '';
   answerWith('receive-pack-result', Buffer.concat([pktLine(`\x02${form}\n`), FLUSH_PKT]));
   const answer = await rawExchange(guard.port, guard.certs.ca, push(guard, session));
   expect(answer.body.includes(form.slice(0, 200))).toBe(false);
 });
 
-test('compressed by a transfer coding, which the client was never asked about', async () => {
+test('an answer in a transfer coding that was not asked for, which nobody can search, does not pass', async () => {
   const packed = gzipSync(Buffer.concat([pktLine(`\x02${TOKEN}\n`), FLUSH_PKT]));
   const chunk = Buffer.concat([
     Buffer.from(`${packed.length.toString(16)}\r\n`),

@@ -35,6 +35,9 @@ afterAll(async () => {
   await forge.close();
 });
 
+const chunk = (bytes: Buffer): Buffer =>
+  Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
+
 /** A push whose ref has moved at the forge, which is about to say so (its report comes after this hook). */
 async function heldPush(name: string) {
   const bare = await forge.createRepository(`acme/${name}`);
@@ -69,21 +72,59 @@ test('a push whose session ends after it has landed is not on record, or told, a
   expect.soft(err).toContain('not known');
 });
 
+/** The body of a push as git writes it, by a client that can do with it what git does not. */
+async function bodyOf(git: Git, cwd: string): Promise<Buffer> {
+  const oid = await git.ok(['rev-parse', 'HEAD'], { cwd });
+  const objects = await git.ok(['rev-list', '--objects', 'HEAD'], { cwd });
+  const input = `${objects.replace(/ .*$/gm, '')}\n`;
+  await git.ok(['pack-objects', '-q', 'p'], { cwd, input });
+  const file = readdirSync(cwd).find((name) => name.endsWith('.pack')) ?? '';
+  return Buffer.concat([commands([[ZERO, oid, 'refs/heads/main']]), readFileSync(join(cwd, file))]);
+}
+
+test.each([
+  ['never ends', 'session', (body: Buffer) => [chunk(body)]],
+  ['goes on past the limit', 'limit', (body: Buffer) => [chunk(body), chunk(Buffer.alloc(50_000))]],
+] as const)(
+  'a push whose pack is whole while its body %s can have landed, and is not on record or told as refused',
+  async (_what, how, chunks) => {
+    const small = await startGitGuard({
+      upstreams: [{ url: forge.url }],
+      token: FORGE_TOKEN,
+      push: { maxPackBytes: 20_000 },
+    });
+    const name = `acme/whole-${how}`;
+    const bare = await forge.createRepository(name);
+    const session = await small.issue({ permissions: ['contents:write'] });
+    const git = sandboxOf(small, session);
+    await git.ok(['clone', '-q', `${small.url}/${name}`, 'work']);
+    const cwd = join(git.folder, 'work');
+    await git.ok(['commit', '-qm', 'x', '--allow-empty'], { cwd });
+    const [first, ...rest] = chunks(await bodyOf(git, cwd));
+    const socket = await rawConnect(small.port, small.certs.ca);
+    let answer = '';
+    socket.on('data', (part: Buffer) => {
+      answer += part.toString('latin1');
+    });
+    socket.write(
+      head(small, session, `POST /${name}.git/git-receive-pack`, PUSH_TYPE, 'Transfer-Encoding: chunked'),
+    );
+    socket.write(first ?? '');
+    await waitFor('the ref', () => landed(bare));
+    for (const more of rest) socket.write(more);
+    if (how === 'session') await small.sessions.revoke(session.sessionId, 'test');
+    await waitFor('the record', () => small.audit.of('git.push_result').length > 0);
+    expect(small.audit.of('git.push_result').at(-1)?.refs?.[0]?.result).not.toBe('ng');
+    socket.destroy();
+    await small.close();
+    if (answer.includes('ng refs/heads/main')) expect(answer).toContain('not known');
+  },
+);
+
 test('a client that leaves once its push has landed does not make the record say that it was refused', async () => {
   const { bare, session, git, cwd, release } = await heldPush('left');
   const before = guard.audit.of('git.push_result').length;
-  // The same bytes that git sends, by a client that can hang up.
-  const oid = await git.ok(['rev-parse', 'HEAD'], { cwd });
-  const packed = await git.ok(['-c', 'core.quotePath=false', 'rev-list', '--objects', 'HEAD'], { cwd });
-  await git.ok(['pack-objects', '-q', 'p'], {
-    cwd,
-    input: `${packed
-      .split('\n')
-      .map((l) => l.split(' ')[0])
-      .join('\n')}\n`,
-  });
-  const file = readdirSync(cwd).find((name) => name.endsWith('.pack')) ?? '';
-  const body = Buffer.concat([commands([[ZERO, oid, 'refs/heads/main']]), readFileSync(join(cwd, file))]);
+  const body = await bodyOf(git, cwd);
   const socket = await rawConnect(guard.port, guard.certs.ca);
   socket.write(
     head(guard, session, 'POST /acme/left.git/git-receive-pack', PUSH_TYPE, `Content-Length: ${body.length}`),

@@ -52,6 +52,32 @@ test.each([
   expect(upstream.received()).toBe('');
 });
 
+test('an allowed push that the upstream answers before its body has ended counts until it has, and ends with its session', async () => {
+  const report = Buffer.concat([pktLine('\x01000eunpack ok\n0000'), FLUSH_PKT]);
+  const type = 'Content-Type: application/x-git-receive-pack-result';
+  upstream.answer(
+    () =>
+      `HTTP/1.1 200 OK\r\n${type}\r\nContent-Length: ${report.length}\r\n\r\n${report.toString('latin1')}`,
+  );
+  const session = await guard.issue({ permissions: ['contents:write'] });
+  const list = commands([[ZERO, ONE, 'refs/heads/x']]);
+  const sockets: TLSSocket[] = [];
+  for (let i = 0; i < 4; i++) {
+    const socket = await rawConnect(guard.port, guard.certs.ca);
+    let answer = '';
+    socket.on('data', (chunk: Buffer) => {
+      answer += chunk.toString('latin1');
+    });
+    socket.write(head(guard, session, P, PUSH_TYPE, 'Transfer-Encoding: chunked'));
+    socket.write(`${list.length.toString(16)}\r\n${list.toString('latin1')}\r\n`);
+    await waitFor('the answer', () => answer.includes('HTTP/1.1 ') || socket.destroyed);
+    expect(answer).toMatch(i < 2 ? /^HTTP\/1\.1 200/ : /^HTTP\/1\.1 429/);
+    sockets.push(socket);
+  }
+  await guard.sessions.revoke(session.sessionId, 'test');
+  await waitFor('the end', () => sockets.every((socket) => socket.destroyed));
+});
+
 test('a refused push whose body never ends counts for its session, and ends with it', async () => {
   const list = commands([[ZERO, ONE, 'refs/heads/main']]);
   const sockets: TLSSocket[] = [];
