@@ -5,7 +5,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { chmod, lstat, mkdir, open, readdir, rm, statfs, unlink } from 'node:fs/promises';
+import { chmod, lstat, mkdir, open, readdir, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, isAbsolute, join } from 'node:path';
 import type { Credential } from '../common/credential.ts';
@@ -126,17 +126,20 @@ export async function wipeFolder(path: string): Promise<boolean> {
 
 /** Folders in it may be closed to their owner, who can't empty them then. Links are not followed. */
 async function openUp(path: string): Promise<void> {
+  if (!(await lstat(path).catch(() => undefined))?.isDirectory()) return;
   await chmod(path, 0o700).catch(() => {});
   for (const entry of await readdir(path, { withFileTypes: true }).catch(() => []))
     if (entry.isDirectory()) await openUp(join(path, entry.name));
 }
 
-/** Overwrites and removes one file; one that is not there is left at that. It is removed also where it can't be overwritten. */
+/**
+ * Overwrites and removes one file; one that is not there is left at that. It is removed also where it can't be overwritten,
+ * and whatever a workload has put in its place: a folder there must not keep the other files from their end.
+ */
 export async function wipeFile(path: string): Promise<void> {
   await overwrite(path).catch(() => {});
-  await unlink(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
-  });
+  await openUp(path);
+  await rm(path, { recursive: true, force: true });
 }
 
 async function overwrite(path: string): Promise<void> {

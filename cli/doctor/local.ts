@@ -2,7 +2,7 @@
 // that the configuration names.
 
 import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Config } from '../config.ts';
 import { isLoopback } from '../config-address.ts';
 import { configFileProblems } from '../config-files.ts';
@@ -36,7 +36,7 @@ async function dataFolder({ dataDir }: Config): Promise<Check> {
   return ok('dataDir', dataDir);
 }
 
-async function passphrase({ secretKey, dataDir }: Config): Promise<Check> {
+async function passphrase({ secretKey, dataDir, store }: Config): Promise<Check> {
   const name = 'secretKey';
   if (!secretKey)
     return warn(
@@ -50,8 +50,13 @@ async function passphrase({ secretKey, dataDir }: Config): Promise<Check> {
     return fail(name, `${secretKey.file} does not exist or can't be read.`, 'Put the passphrase there.');
   if ((found.mode & 0o077) !== 0)
     return warn(name, `${secretKey.file} is open to other users.`, `chmod 600 ${secretKey.file}`);
-  if (secretKey.file.startsWith(`${dataDir}/`))
-    return warn(name, `${secretKey.file} lies beside the data that it protects.`, 'Keep it outside dataDir.');
+  const data = [dataDir, ...('sqlite' in store ? [dirname(store.sqlite)] : [])];
+  if (data.some((folder) => secretKey.file.startsWith(`${folder}/`)))
+    return warn(
+      name,
+      `${secretKey.file} lies beside the data that it protects.`,
+      'Keep it outside dataDir and the folder of store.sqlite.',
+    );
   return ok(name, secretKey.file);
 }
 

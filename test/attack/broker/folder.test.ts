@@ -135,6 +135,27 @@ describe('a folder of `lease create --out` is read again at a renewal or a relea
   test('as it was written it is the one of the lease', async () =>
     expect(await opened(await made())).toBe('opened'));
 
+  test('a folder in the place of a file keeps no other from being wiped', async () => {
+    const dir = await made();
+    await rm(join(dir, 'env'));
+    await mkdir(join(dir, 'env', 'in'), { recursive: true });
+    await writeFile(join(dir, 'env', 'in', 'x'), 'x');
+    await writeFile(join(dir, 'mine'), 'mine');
+    // What says whose folder it is went with the file.
+    await expect(openLeaseOut(dir, 'lease_1')).rejects.toMatchObject({ code: 'conflict' });
+    const other = await mkdtemp(join(base, 'out-'));
+    const out = await openLeaseOut(other);
+    await out.write({
+      leaseId: 'lease_2',
+      files: ['a', 'kubeconfig', 'z'].map((name) => ({ name, mode: '0600', content: 'token: x' })),
+      keep: [],
+    });
+    await rm(join(other, 'kubeconfig'));
+    await mkdir(join(other, 'kubeconfig', 'in'), { recursive: true });
+    await out.wipe();
+    expect(await gone(other)).toBe(true);
+  });
+
   test('its list, made a pipe by the workload, does not hold whoever reads it', async () => {
     const dir = await made();
     await rm(join(dir, LIST));
