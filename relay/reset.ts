@@ -28,9 +28,17 @@ export function resettingConnector(options: buildConnector.BuildOptions): buildC
 /** undici calls `destroy` with this message when a request is aborted. */
 function resetOnAbort(socket: Socket, below: Socket): void {
   const destroy = socket.destroy;
+  const destroyBelow = below.destroy;
   socket.destroy = (error) => {
-    socket.destroy = destroy;
-    if (error?.message === 'aborted') below.resetAndDestroy();
-    return destroy.call(socket, error);
+    // A reset destroys without an error, and what breaks off would be taken for an end.
+    socket.destroy = () => destroy.call(socket, error);
+    if (error?.message !== 'aborted') return socket.destroy();
+    if (below === socket) return socket.resetAndDestroy();
+    // TLS has to close first, which destroys what is below it: a reset from within a read would leave it open for ever.
+    below.destroy = () => {
+      below.destroy = destroyBelow;
+      return below.resetAndDestroy();
+    };
+    return socket.destroy();
   };
 }

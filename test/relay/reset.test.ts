@@ -85,6 +85,33 @@ describe.each(['http', 'https'])('an upload over %s that is cut', (scheme) => {
   });
 });
 
+test.each(['http', 'https'])(
+  'an answer over %s that is cut where its end is the end of the connection has no end',
+  async (scheme) => {
+    const onSocket = (socket: Socket): void => {
+      socket.on('error', () => {});
+      socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nsome of it'));
+    };
+    const server =
+      scheme === 'http' ? createPlain(onSocket) : createTls({ ...tlsOf(certs).contextOptions() }, onSocket);
+    const dispatcher = pool(scheme, await listen(server));
+    const heard = await new Promise<string>((resolve) => {
+      dispatcher.dispatch(
+        { path: '/', method: 'GET' },
+        {
+          ...nothing,
+          // In the middle of what undici is reading.
+          onResponseData: (controller) => controller.abort(new Error('not wanted')),
+          onResponseEnd: () => resolve('end'),
+          onResponseError: (_c, error) => resolve(error.message),
+        },
+      );
+    });
+    expect(heard).toBe('not wanted');
+    await new Promise((resolve) => setTimeout(resolve, 50)); // an error after that would be nobody's, and end the process
+  },
+);
+
 describe('an upstream that cannot be reached over https', () => {
   const failure = (dispatcher: Dispatcher): Promise<string> =>
     new Promise((resolve) => {
