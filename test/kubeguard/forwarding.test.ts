@@ -14,6 +14,7 @@ let upgrade: (req: IncomingMessage, socket: Socket, head: Buffer) => void;
 let held: Held;
 let session: Session;
 const sockets = new Set<Socket>();
+const origin = (): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
 beforeAll(async () => {
   server = createServer({ maxHeaderSize: 1 << 20 }, (req, res) => serve(req, res));
@@ -29,7 +30,7 @@ beforeAll(async () => {
   });
   held = await startGuard();
   session = await held.issue({
-    kubeconfig: kubeconfigFor(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
+    kubeconfig: kubeconfigFor(origin()),
     namespaces: ['team-a'],
     verbs: ['*'],
     resources: ['*', 'pods/exec'],
@@ -294,4 +295,79 @@ describe('a tunnel', () => {
     for (const socket of all) socket.destroy();
     await waitFor('all to be gone', () => sockets.size <= before);
   });
+});
+
+describe('silence', () => {
+  const patience = { headMs: 400, idleMs: 400, upgradeMs: 400 };
+  const SILENT_MS = 1_500;
+
+  test.each([
+    ['a watch', `${PODS}?watch=1`],
+    ['a watch of namespaces', '/api/v1/namespaces?watch=1'],
+    ['a log', `${PODS}/x/log?follow=true`],
+  ])('ends neither %s before its first word nor one after it', async (_, path) => {
+    const patient = await startGuard({}, { patience });
+    const watcher = await patient.issue({
+      kubeconfig: kubeconfigFor(origin()),
+      namespaces: ['team-a', 'team-b'],
+    });
+    const event = '{"type":"ADDED","object":{"metadata":{"name":"team-a"}}}\n';
+    serve = (_req, res) => {
+      setTimeout(() => {
+        res.writeHead(200, { 'Content-Type': 'application/json' }).write(event);
+        setTimeout(() => res.end(event), SILENT_MS);
+      }, SILENT_MS);
+    };
+    const got = await ask(patient, watcher, 'GET', path);
+    expect([got.status, got.body.toString()]).toEqual([200, event + event]);
+  });
+
+  test('does not end an exec that has begun', async () => {
+    const patient = await startGuard({}, { patience });
+    const user = await patient.issue({
+      kubeconfig: kubeconfigFor(origin()),
+      namespaces: ['team-a'],
+      verbs: ['create'],
+      resources: ['pods/exec'],
+    });
+    upgrade = (_req, socket) => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n');
+      setTimeout(() => socket.end('late'), SILENT_MS);
+    };
+    const socket = await rawConnect(patient.port, patient.ca);
+    socket.write(
+      `POST ${user.prefix}${PODS}/x/exec?command=id HTTP/1.1\r\nHost: 127.0.0.1:${patient.port}\r\nAuthorization: Bearer ${user.token}\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n`,
+    );
+    let heard = '';
+    socket.on('data', (chunk: Buffer) => {
+      heard += chunk.toString('latin1');
+    });
+    await new Promise((resolve) => socket.once('close', resolve));
+    expect(heard).toMatch(/101 Switching[\s\S]*late$/);
+  });
+
+  test('ends any other request', async () => {
+    const patient = await startGuard({}, { patience });
+    const reader = await patient.issue({ kubeconfig: kubeconfigFor(origin()), namespaces: ['team-a'] });
+    serve = () => {};
+    const got = await ask(patient, reader, 'GET', PODS);
+    expect([got.status, got.json().message]).toEqual([502, expect.stringContaining('not answered in time')]);
+  });
+});
+
+test('a watch that sends its initial events is asked for and passed on as it is', async () => {
+  const target = `${PODS}?allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true`;
+  const events = ['ADDED', 'BOOKMARK']
+    .map((type) => {
+      const metadata = { name: 'x', annotations: { 'k8s.io/initial-events-end': 'true' } };
+      return `${JSON.stringify({ type, object: { kind: 'Pod', metadata } })}\n`;
+    })
+    .join('');
+  let asked: string | undefined;
+  serve = (req, res) => {
+    asked = req.url;
+    res.writeHead(200, { 'Content-Type': 'application/json' }).end(events);
+  };
+  expect((await ask(held, session, 'GET', target)).body.toString()).toBe(events);
+  expect(asked).toBe(target);
 });

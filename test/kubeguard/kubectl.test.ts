@@ -193,6 +193,31 @@ describe.each(generations)('%s', (generation, program, env) => {
     expect(await ok(['delete', `deployment/web-${mine}`, `configmap/${name}`])).toMatch(/deleted/);
   });
 
+  test('replaces nothing into being without the verb create, is told so, and edits all the same', async () => {
+    const name = `svc-${mine}`;
+    await ok(['create', 'service', 'clusterip', name, '--tcp=80:80']);
+    const kubeconfig = api.kubeconfig({ namespace: 'team-a' });
+    const as = await held.issue({
+      kubeconfig,
+      namespaces: ['team-a'],
+      verbs: ['get', 'list', 'update', 'patch'],
+    });
+    const input = await ok(['get', 'service', name, '-o', 'json'], { as });
+    const replaced = await run(['replace', '-f', '-'], { as, input });
+    expect([replaced.code, replaced.stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /\(Forbidden\).*replacing services creates what does not exist and so needs the verb create; a patch, as kubectl edit sends it, does not/,
+      ),
+    ]);
+    const more = { KUBE_EDITOR: "sed -i 's/^metadata:/metadata:\\n  annotations: {note: edited}/'" };
+    expect(await ok(['edit', 'service', name], { as, more })).toMatch(/edited/);
+    expect((await run(['auth', 'can-i', 'update', 'services'], { as })).stdout).toMatch(/^no/);
+    const edited = await ok(['get', 'service', name, '-o', 'json']);
+    expect(await ok(['replace', '-f', '-'], { input: edited })).toMatch(/replaced/);
+    await ok(['delete', 'service', name]);
+  });
+
   test('watches, and follows logs', async () => {
     const watch = startKubectl(writer, ['get', 'configmaps', '-w', '-o', 'name'], {
       program: program(),

@@ -362,6 +362,13 @@ describe('the order of messages, and what they teach', () => {
       refusal: { code: expected, message: expect.stringMatching(message) },
     });
   });
+  test.each(['/api/v1/secrets', '/api/v1/pods', '/apis/rbac.authorization.k8s.io/v1/clusterroles'])(
+    '%s over everything, where the resources allow it: -n',
+    (path) =>
+      expect(ask({ ...TEAM, resources: ['*'] }, 'GET', path)).toMatchObject({
+        refusal: { code: 'cluster_scope', message: expect.stringMatching(/name a namespace with -n/) },
+      }),
+  );
   test('cluster-wide things say -n too', () =>
     expect(ask({ namespaces: ['team-*'] }, 'GET', '/api/v1/nodes')).toMatchObject({
       refusal: { message: expect.stringMatching(/nodes at the scope of the whole cluster .* -n NAMESPACE/) },
