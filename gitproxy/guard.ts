@@ -36,7 +36,7 @@ import {
   wordsOf,
 } from './flow.ts';
 import { type GitUpstream, prepareSession, summarize } from './issue.ts';
-import { chooseGrant, type GitPolicy, list, type PushCeiling } from './policy.ts';
+import { chooseGrant, type GitPolicy, heldGrants, list, type PushCeiling } from './policy.ts';
 import { servePush } from './pushing.ts';
 import { event, failuresEvent, type Known, mintedEvents, unreadableEvent } from './records.ts';
 import { type RefusalFormat, sendRefusal, statusOf, type Words } from './refusal.ts';
@@ -155,11 +155,10 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
     }
   }
 
-  function wouldBeAllowed({ policy }: Session<GitPolicy>, refusal: Refusal): string[] {
+  function wouldBeAllowed(session: Session<GitPolicy>, refusal: Refusal): string[] {
+    const grants = heldGrants(session);
     const repos = (writing: boolean): string =>
-      list([
-        ...new Set(policy.grants.filter((grant) => grant.write || !writing).flatMap((grant) => grant.repos)),
-      ]);
+      list([...new Set(grants.filter(({ write }) => write || !writing).flatMap((grant) => grant.repos))]);
     if (refusal.code === 'push_not_allowed') return [`this session may push to ${repos(true)}`];
     return [`this session may read ${repos(false)} and push to ${repos(true)}`];
   }

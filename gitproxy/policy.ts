@@ -55,16 +55,21 @@ export type Choice =
   | { readonly ok: true; readonly grant: GitGrant; readonly rule: string }
   | { readonly ok: false; readonly refusal: Refusal };
 
+/** Those whose credential the session still has: a grant may have been taken out of a live session. */
+export function heldGrants({
+  policy,
+  credentials,
+}: Pick<Session<GitPolicy>, 'policy' | 'credentials'>): readonly GitGrant[] {
+  return policy.grants.filter(({ credentialId }) => credentials.some(({ id }) => id === credentialId));
+}
+
 /** A grant whose credential was taken out of the session counts for nothing. */
 export function chooseGrant(
   { policy, credentials }: Pick<Session<GitPolicy>, 'policy' | 'credentials'>,
   repo: string,
   operation: Operation,
 ): Choice {
-  const held = new Set(credentials.map(({ id }) => id));
-  const covering = policy.grants
-    .filter((grant) => held.has(grant.credentialId))
-    .flatMap((grant) => cover(grant, repo));
+  const covering = heldGrants({ policy, credentials }).flatMap((grant) => cover(grant, repo));
   const best = Math.max(...covering.map(({ rank }) => rank));
   const upstreams = new Set(covering.filter(({ rank }) => rank === best).map(({ grant }) => grant.upstream));
   if (covering.length === 0)

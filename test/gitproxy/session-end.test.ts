@@ -79,6 +79,7 @@ describe('a clone is cut', () => {
     expect((await done).code).toBe(128);
     const gone = await git(['ls-remote', `${guard.url}/acme/slow`]);
     expect(gone.err).toContain('(repo_not_allowed)');
+    expect(gone.err).toContain('this session may read acme/tool and push to nothing');
     expect(await git(['ls-remote', `${guard.url}/acme/tool`])).toMatchObject({ code: 0 });
   });
 
