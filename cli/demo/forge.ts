@@ -184,7 +184,12 @@ function serveGit(
     GIT_PROTOCOL: String(req.headers['git-protocol'] ?? ''),
   };
   if (req.headers['content-length'] !== undefined) env.CONTENT_LENGTH = req.headers['content-length'];
-  const cgi = spawn('git', ['http-backend'], { env, stdio: ['pipe', 'pipe', 'ignore'] });
+  // One that loses its parent in the middle of a body of known length reads the end of its input for ever (git 2.39);
+  // the limit on its processor time ends that too.
+  const cgi = spawn('sh', ['-c', 'ulimit -t 300; exec git http-backend'], {
+    env,
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
   cgi.stdin.on('error', () => {}); // it may answer before it has read everything
   req.on('data', (chunk: Buffer) => {
     entry.bytes += chunk.length;
