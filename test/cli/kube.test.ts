@@ -77,13 +77,19 @@ test('the answer has the kubeconfig once; explain says what would be decided', a
   expect(shown.out).not.toContain(clusterToken);
   const ask = async (...args: string[]) =>
     json(await site.postern('explain', 'kube', ...args, '--session', sessionId, '--json'));
-  expect(await ask('GET', '/api/v1/namespaces/team-a/pods/x')).toMatchObject({
+  expect(await ask('GET', '/c/prod/api/v1/namespaces/team-a/pods/x')).toMatchObject({
     decision: 'allow',
     request: { verb: 'get', resource: 'pods', namespace: 'team-a', name: 'x' },
   });
-  expect(await ask('get', '/api/v1/namespaces/team-b/pods/x')).toMatchObject({
+  expect(await ask('get', '/c/prod/api/v1/namespaces/team-b/pods/x')).toMatchObject({
     decision: 'deny',
     code: 'namespace_not_allowed',
+  });
+  // Two contexts: a path of neither is not one of this session.
+  expect(await ask('GET', '/api/v1/namespaces/team-a/pods/x')).toMatchObject({
+    decision: 'deny',
+    code: 'not_found',
+    rule: 'context',
   });
   expect(await ask('DELETE', '/c/prod/api/v1/namespaces/team-a/pods/x')).toMatchObject({
     decision: 'deny',
