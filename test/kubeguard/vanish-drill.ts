@@ -3,10 +3,12 @@
 // sockets and timers that are still held, memory after a collection, and exchanges that the session still counts (it may
 // have few under way, so a forgotten one would soon cost it everything).
 
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { createServer } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { testCertificates, tlsOf } from '../support/certificates.ts';
 import { rawConnect } from '../support/raw-client.ts';
 import { waitFor } from '../support/wait.ts';
 import { ask, closeAll, kubeconfigFor, type Session, startGuard } from './harness.ts';
@@ -41,7 +43,8 @@ const EVENT = '{"type":"BOOKMARK","object":{}}\n';
 async function patientCluster() {
   const busy = new Set<Socket>();
   let seen = 0;
-  const server = createServer((socket) => {
+  const certificates = testCertificates();
+  const server = createServer(tlsOf(certificates).contextOptions(), (socket) => {
     seen++;
     socket.on('error', () => {});
     socket.on('close', () => busy.delete(socket));
@@ -59,7 +62,9 @@ async function patientCluster() {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    kubeconfig: kubeconfigFor(`https://127.0.0.1:${(server.address() as AddressInfo).port}`, undefined, {
+      'certificate-authority-data': Buffer.from(certificates.ca).toString('base64'),
+    }),
     busy: () => busy.size,
     seen: () => seen,
     close: () => new Promise<void>((resolve) => void server.close(() => resolve())),
@@ -126,7 +131,7 @@ export async function vanish(rounds: number, say: (text: string) => void = () =>
   const cluster = await patientCluster();
   const held = await startGuard({}, {}, { maxConcurrent: 2 * AT_ONCE });
   const session = await held.issue({
-    kubeconfig: kubeconfigFor(cluster.origin),
+    kubeconfig: cluster.kubeconfig,
     namespaces: ['team-a', 'team-b'],
     verbs: ['*'],
     resources: ['*', 'pods/exec'],
