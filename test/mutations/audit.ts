@@ -18,7 +18,7 @@ export const mutations: readonly Mutation[] = [
       'known !== undefined && known !== link.hash',
       'false',
     ],
-    ['a tail that was cut is missed', '!found && signedUpTo > walk.last.seq', 'false'],
+    ['a tail that was cut is found', '!found && signedUpTo > walk.last.seq', 'false'],
     ['a checkpoint that cannot be trusted is a break', 'found ??= bad;', ''],
     ['an anchor stands for what was removed and nothing more', 'link.seq <= anchored)', 'true)'],
     ['a key that was kept elsewhere is the one that counts', 'if (pem === undefined) return', 'return'],

@@ -56,7 +56,12 @@ export const mutations: readonly Mutation[] = [
     ],
   ]),
   ...breaking('broker/caller.ts', REQUESTS, [
-    ['a subject of OpenID Connect keeps its case', 'return subject ? `sub:${subject[1]}` : ', 'return '],
+    [
+      'a subject of OpenID Connect keeps its case',
+      'return subject ? `sub:${subject[1]}` : ',
+      'return ',
+      OWNERSHIP,
+    ],
     [
       'who has no name is everybody',
       'left.length === 0 || right.length === 0) return true',

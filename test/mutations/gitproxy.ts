@@ -13,8 +13,8 @@ export const mutations: readonly Mutation[] = [
   ...breaking('gitproxy/policy.ts', POLICY, [
     [
       'a grant whose credential was taken out counts for nothing',
-      '.filter((grant) => held.has(grant.credentialId))',
-      '',
+      'credentials.some(({ id }) => id === credentialId)',
+      'credentialId !== undefined',
     ],
     ['two upstreams that fit equally are ambiguous', 'if (upstreams.size > 1)', 'if (false)'],
     [
@@ -30,7 +30,7 @@ export const mutations: readonly Mutation[] = [
     ['a ref is one that git takes', 'if (!isPushableRef(ref))', 'if (false)'],
     ['a command that does nothing is refused', "if (operation === 'nothing')", 'if (false)'],
     ["no push goes beyond the deployment's refs", 'if (!inCeiling)', 'if (false)'],
-    ["no push goes beyond the grant's refs", 'if (rules.length === 0)', 'if (false)'],
+    ["no push goes beyond the grant's refs", '.filter((rule) => rule.matches(ref))', ''],
     [
       'no session deletes where the deployment does not',
       "operation === 'delete' && ceiling.allowDelete === false)",
@@ -38,9 +38,9 @@ export const mutations: readonly Mutation[] = [
     ],
     ['deleting is granted', "grant.allowDelete ? (['delete'] as const) : []", "['delete'] as const"],
     [
-      'create: in front does not permit updating',
-      'if (rules.some((rule) => rule.operations.has(operation)))',
-      "if (operation !== 'delete')",
+      'create: in front permits creating and nothing else',
+      "prefix.split(',') as RefOperation[]",
+      "['create', 'update', 'delete'] as RefOperation[]",
     ],
     ['push options are judged', 'if (!option) return { ok: true };', 'return { ok: true };', OPTIONS],
   ]),

@@ -31,11 +31,6 @@ export const mutations: readonly Mutation[] = [
       'if (Object.keys(value).sort().join() !== FIELDS) return undefined;',
       '',
     ],
-    [
-      'the associated data binds what is sealed',
-      '{ authTagLength: TAG_BYTES }).setAAD(aad);',
-      '{ authTagLength: TAG_BYTES });',
-    ],
   ]),
   ...breaking('keyring/kdf.ts', KDF, [
     ['a changed row cannot ask for all the memory', 'memory({ N, r, p }) <= MAX_MEMORY', 'true'],

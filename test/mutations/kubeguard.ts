@@ -10,10 +10,25 @@ const PLACE = ['test/kubeguard/session-policy.test.ts'];
 
 export const mutations: readonly Mutation[] = [
   ...breaking('kubeguard/policy.ts', POLICY, [
-    ['both sides have to allow a verb', 'verbs && !verbs.includes(verb)', 'false'],
-    ['both sides have to allow a resource', 'if (side) return refuse.resource(info, side);', ''],
+    ['a verb has to be granted', 'verbs && !verbs.includes(verb)', 'false'],
     [
-      'both sides have to allow a dangerous subresource',
+      "the deployment's verbs bound every session",
+      'sides.find(({ verbs }) =>',
+      'sides.slice(0, 1).find(({ verbs }) =>',
+    ],
+    [
+      "the deployment's resources bound every session",
+      'sides.find(({ resources }) => !admits(resources ?? EVERYTHING, info))',
+      'sides.slice(0, 1).find(({ resources }) => !admits(resources ?? EVERYTHING, info))',
+    ],
+    [
+      "the deployment's resources bound the dangerous ones too",
+      'sides.find(({ resources }) => !admits(resources ?? EVERYTHING, info, info.verb))',
+      'sides.slice(0, 1).find(({ resources }) => !admits(resources ?? EVERYTHING, info, info.verb))',
+    ],
+    ['a resource has to be granted', 'if (side) return refuse.resource(info, side);', ''],
+    [
+      'a dangerous subresource has to be granted',
       'if (side || info.verbFromPath) return',
       'if (info.verbFromPath) return',
     ],

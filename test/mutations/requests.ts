@@ -50,9 +50,14 @@ export const mutations: readonly Mutation[] = [
   ]),
   ...breaking('broker/requests/decide.ts', REQUESTS, [
     [
-      'past its deadline nothing is decided',
+      'what is not pending is not decided',
       'await stillPending(context, stored);\n    mustBeRead',
       'mustBeRead',
+    ],
+    [
+      'past its deadline a request is expired, whoever looks at it first',
+      "request.state === 'pending' && context.now() >= request.expiresAt",
+      'false',
     ],
     ['the grant and the state are one commit', 'return [writeRequest(approved, rev)]', 'return []'],
     [
