@@ -383,7 +383,7 @@ describe('after a kill -9', () => {
     await server.kill('SIGKILL');
     server = await serve(config, env);
     await waitFor('the folder to be wiped', () => !existsSync(dir));
-    expect(server.output()).toContain('were wiped');
+    await waitFor('the log to say so', () => server.output().includes('were wiped'));
     await waitFor('the lease to end', async () => (await leases('/srv/killed')).length === 0, 30_000);
     expect(await postern('audit', 'verify')).toMatchObject({ code: 0 });
     await nothingLeft('/srv/killed');
