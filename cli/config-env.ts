@@ -49,17 +49,23 @@ export function overrideFromEnv(
   const from = new Map<string, string>();
   const root: unknown = settings === null || settings === undefined ? {} : structuredClone(settings);
   for (const leaf of leaves) {
-    const value = leaf.env === undefined ? undefined : env[leaf.env];
-    if (leaf.env === undefined || value === undefined || !isBlock(root)) continue;
+    const name = spellings(leaf).find((spelling) => env[spelling] !== undefined);
+    const value = name === undefined ? undefined : env[name];
+    if (name === undefined || value === undefined || !isBlock(root)) continue;
     if (!from.has('store.sqlite') && leaf.key.startsWith('store.')) delete root.store;
     if (!from.has('secretKey') && leaf.key.startsWith('secretKey.')) {
       delete root.secretKey;
-      from.set('secretKey', leaf.env);
+      from.set('secretKey', name);
     }
     put(root, leaf.key.split('.'), convert(value, leaf, cwd));
-    from.set(leaf.key, leaf.env);
+    from.set(leaf.key, name);
   }
   return { settings: root, from };
+}
+
+/** `sessions.maxTtl` is POSTERN_SESSIONS_MAX_TTL; without the inner underscore it means the same. */
+function spellings({ env, key }: Leaf): string[] {
+  return env === undefined ? [] : [...new Set([env, `POSTERN_${key.replaceAll('.', '_').toUpperCase()}`])];
 }
 
 /** Variables that look like overrides and override nothing. */
@@ -68,7 +74,7 @@ export function unknownVariables(
   leaves: readonly Leaf[],
   used: readonly string[],
 ): ConfigProblem[] {
-  const overrides = leaves.flatMap((leaf) => leaf.env ?? []);
+  const overrides = leaves.flatMap(spellings);
   const known = new Set([...overrides, ...OTHER_VARIABLES, ...used]);
   return Object.keys(env)
     .filter((name) => name.startsWith('POSTERN_') && !known.has(name))

@@ -37,6 +37,13 @@ describe('POSTERN_ variables', () => {
     expect(config.secretKey).toEqual({ file: '/run/secrets/key' });
   });
 
+  it('may leave out the underscores inside a key', () => {
+    const config = load({ POSTERN_SESSIONS_MAXTTL: '1d', POSTERN_GIT_PUSH_MAXREFS: '3' });
+    expect(config.sessions.maxTtl).toBe(86_400_000);
+    expect(config.git.push.maxRefs).toBe(3);
+    expect(config.warnings).toEqual([]);
+  });
+
   it('are checked like keys, and the refusal names the variable', () => {
     expect(() => load({ POSTERN_GIT_LISTEN: '8443' })).toThrow(
       /POSTERN_GIT_LISTEN \(git\.listen\): is "8443"; it must/,
