@@ -21,7 +21,7 @@ const v2 = body(
   'version 2\n',
   'agent=git/2.50\n',
   'ls-refs=unborn\n',
-  'fetch=shallow wait-for-done filter packfile-uris\n',
+  'fetch=shallow wait-for-done sideband-all filter packfile-uris\n',
   'bundle-uri\n',
   'bundle-uri=x\n',
   'server-option\n',
@@ -39,7 +39,7 @@ const v2Cleaned = body(
 ).toString();
 
 describe('the advertisement', () => {
-  test('of v2 loses what leads to other hosts, and nothing else', () => {
+  test('of v2 loses what leads to other hosts, and bands in which a packet is a line', () => {
     expect(upload(v2)).toBe(v2Cleaned);
   });
 

@@ -1,6 +1,9 @@
 // Attacks with raw bytes, before an upstream that takes anything: what is refused is refused by the guard, with a record,
 // and the upstream has seen nothing.
 
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { Credential } from '../../common/credential.ts';
@@ -319,6 +322,77 @@ describe('a push that is not what it seems', () => {
     expect(refused.status).toBe(403);
     expect(upstream.received()).toBe('');
   });
+});
+
+describe('a fetch that is not what it seems', () => {
+  const line = 'POST /acme/tool.git/git-upload-pack';
+  const type = 'Content-Type: application/x-git-upload-pack-request';
+
+  test.each([
+    [
+      'packfile-uris',
+      Buffer.concat([pktLine('packfile-uris\n'), pktLine(`${one} https://cdn.example/a.pack\n`)]),
+    ],
+    [
+      'bundle-uri',
+      Buffer.concat([pktLine('bundle.version=1\n'), pktLine('bundle.a.uri=https://cdn.example/a\n')]),
+    ],
+  ])(
+    'asks for %s, compressed so that nobody reads it: the answer does not lead to another host',
+    async (_what, body) => {
+      upstream.answer(
+        () =>
+          `HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body.toString('latin1')}`,
+      );
+      const asked = gzipSync(Buffer.from('0014command=bundle-uri00010000'));
+      const headers = [
+        type,
+        'Content-Encoding: gzip',
+        'Git-Protocol: version=2',
+        `Content-Length: ${asked.length}`,
+      ];
+      const answer = await send(line, { headers, body: asked });
+      upstream.answer(() => 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
+      expect(answer.status).toBe(502);
+      expect(answer.body).toContain('would send you to another host');
+      expect(answer.text).not.toContain('cdn.example');
+      expect(events().at(-1)).toMatchObject({ action: 'git.fetch_result', code: 'upstream_redirect' });
+    },
+  );
+
+  test('compressed, and larger than any negotiation', async () => {
+    const forge = createServer((req) => void req.resume()).listen(0, '127.0.0.1');
+    await once(forge, 'listening');
+    const { port } = forge.address() as AddressInfo;
+    const other = await startGitGuard({
+      upstreams: [{ url: `http://127.0.0.1:${port}` }],
+      token: FORGE_TOKEN,
+    });
+    const session = await other.issue();
+    const size = 16 * 1024 * 1024 + 1;
+    const auth = `Authorization: ${basicOf(session)}`;
+    const head = [`${line} HTTP/1.1`, `Host: 127.0.0.1:${other.port}`, auth, type, 'Content-Encoding: gzip'];
+    const answer = await rawExchange(
+      other.port,
+      other.certs.ca,
+      [[...head, `Content-Length: ${size}`, '', ''].join('\r\n'), Buffer.alloc(size)],
+      20_000,
+    );
+    expect(answer.body).toContain('(body_too_large)');
+    expect(other.audit.of('git.fetch_result').at(-1)).toMatchObject({ code: 'body_too_large' });
+    await other.close();
+    forge.close();
+  });
+});
+
+test('an empty push that comes in chunks changes nothing, and is not asked of the upstream', async () => {
+  const headers = [pushType, 'Transfer-Encoding: chunked'];
+  const answer = await send('POST /acme/tool.git/git-receive-pack', {
+    headers,
+    body: '4\r\n0000\r\n0\r\n\r\n',
+  });
+  expect([answer.status, answer.body, upstream.received()]).toEqual([200, '', '']);
+  expect(events()).toEqual([]);
 });
 
 describe('a client that asks before it sends its body', () => {
