@@ -39,7 +39,8 @@ const v2Cleaned = body(
 ).toString();
 
 describe('the advertisement', () => {
-  test('of v2 loses what leads to other hosts, and bands in which a packet is a line', () => {
+  test('of v2 loses what leads to other hosts, and nothing else', () => {
+    // Nothing but `sideband-all`, with which a packet is a line: bands are framed anew.
     expect(upload(v2)).toBe(v2Cleaned);
   });
 
