@@ -1,5 +1,5 @@
 // Variables. Delivered as they are, cut down to the keys that the grant lists. Payload: a JSON object of strings, lines
-// of NAME=value, or one opaque value that is named after the secret. What could be read in two of these ways is refused.
+// of NAME=value, or one opaque value (a line, or PEM) that is named after the secret. What could be read in two of these ways is refused.
 
 import { Credential } from '../../common/credential.ts';
 import { bad, onlyFor } from '../constraints/constraints.ts';
@@ -74,6 +74,9 @@ function fromText(text: string, secretName: string): [string, string][] {
   if (!lines.every((line) => LINE.test(line))) {
     if (lines.length > 1 && lines.some((line) => LINE.test(line)) && !text.includes('-----BEGIN'))
       throw malformed('set of variables', 'some of its lines are NAME=value and some are not', JSON_REMEDY);
+    // A key in PEM has lines and is one value; of any other text of several lines a variable is hardly meant.
+    if (lines.length > 1 && !text.includes('-----BEGIN'))
+      throw malformed('set of variables', 'it has several lines and none of them is NAME=value', JSON_REMEDY);
     return text.trim() === '' ? [] : [[variableName(secretName), text]];
   }
   // `QUJDRA==` is a variable with the value "=", and also what base64 looks like.

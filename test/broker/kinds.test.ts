@@ -62,6 +62,7 @@ describe('env', () => {
   it.each([
     ['an empty payload', ''],
     ['an empty object', {}],
+    ['lines of which none is a variable', 'one\ntwo'],
     ['a nested object', { A: { B: '1' } }],
     ['a number', { A: 1 }],
     ['an odd name', { 'A-B': '1' }],
