@@ -4,7 +4,14 @@
 import type { Reason } from '../common/reason.ts';
 import type { Explanation } from '../sessions/guards.ts';
 import type { Session } from '../sessions/session.ts';
-import { chooseGrant, describePush, type GitPolicy, judgePush, type PushCeiling } from './policy.ts';
+import {
+  chooseGrant,
+  describePush,
+  type GitPolicy,
+  judgePush,
+  type PushCeiling,
+  wouldBeAllowed,
+} from './policy.ts';
 import type { RefOperation } from './receive-pack.ts';
 import { placeOf } from './records.ts';
 import { parseRoute, repositoryName, upstreamPath } from './route.ts';
@@ -50,7 +57,10 @@ export function explain(
 
   const operation = route.service === 'git-receive-pack' ? 'write' : 'read';
   const choice = chooseGrant(session, repositoryName(route.repo), operation);
-  if (!choice.ok) return deny(choice.refusal.code, choice.refusal.rule, choice.refusal.message);
+  if (!choice.ok) {
+    const { code, rule, message } = choice.refusal;
+    return deny(code, rule, [message, ...wouldBeAllowed(session, { code })].join('; '));
+  }
   Object.assign(request, placeOf(choice.grant.upstream));
 
   const push = describePush(choice.grant, state.ceiling);

@@ -15,7 +15,6 @@ import type { Clock } from '../common/clock.ts';
 import { PosternError } from '../common/errors.ts';
 import { type Log, silentLog } from '../common/log.ts';
 import { type Metrics, noMetrics } from '../common/metrics.ts';
-import type { Refusal } from '../common/reason.ts';
 import { hasBody } from '../relay/body.ts';
 import { createListener, type Exchange, type ListenerLimits, type TlsSource } from '../relay/listener.ts';
 import { createUpstreams, type UpstreamTarget } from '../relay/upstreams.ts';
@@ -36,7 +35,7 @@ import {
   wordsOf,
 } from './flow.ts';
 import { type GitUpstream, prepareSession, summarize } from './issue.ts';
-import { chooseGrant, type GitPolicy, heldGrants, list, type PushCeiling } from './policy.ts';
+import { chooseGrant, type GitPolicy, type PushCeiling, wouldBeAllowed } from './policy.ts';
 import { servePush } from './pushing.ts';
 import { event, failuresEvent, type Known, mintedEvents, unreadableEvent } from './records.ts';
 import { type RefusalFormat, sendRefusal, statusOf, type Words } from './refusal.ts';
@@ -153,14 +152,6 @@ export function createGitGuard(config: GitGuardConfig, deps: GitGuardDeps): Runn
       live.done({ denied: false, ...NOTHING_MOVED }); // where it was not concluded, it is now
       throw error;
     }
-  }
-
-  function wouldBeAllowed(session: Session<GitPolicy>, refusal: Refusal): string[] {
-    const grants = heldGrants(session);
-    const repos = (writing: boolean): string =>
-      list([...new Set(grants.filter(({ write }) => write || !writing).flatMap((grant) => grant.repos))]);
-    if (refusal.code === 'push_not_allowed') return [`this session may push to ${repos(true)}`];
-    return [`this session may read ${repos(false)} and push to ${repos(true)}`];
   }
 
   const listener = createListener({

@@ -94,6 +94,18 @@ export function chooseGrant(
   };
 }
 
+/** What a session that was refused may do instead: a line for the person. */
+export function wouldBeAllowed(
+  session: Pick<Session<GitPolicy>, 'policy' | 'credentials'>,
+  { code }: Pick<Refusal, 'code'>,
+): string[] {
+  const grants = heldGrants(session);
+  const repos = (writing: boolean): string =>
+    list([...new Set(grants.filter(({ write }) => write || !writing).flatMap((grant) => grant.repos))]);
+  if (code === 'push_not_allowed') return [`this session may push to ${repos(true)}`];
+  return [`this session may read ${repos(false)} and push to ${repos(true)}`];
+}
+
 function cover(grant: GitGrant, repo: string): { grant: GitGrant; pattern: string; rank: number }[] {
   const matching = grant.repos
     .filter((pattern) => repoMatcher(pattern)(repo))
