@@ -92,10 +92,7 @@ async function verifyOnce(dir: string, options: VerifyOptions): Promise<VerifyRe
   // The statements first: the chain only grows meanwhile, so whatever they vouch for has to be in what is read after.
   const statements = await readStatements(dir, options);
   const { signed, bad } = statements;
-  if (signed.length === 0 && (await listSegments(dir)).length === 0)
-    throw new PosternError('not_found', `${dir} holds no audit chain.`, {
-      remedy: 'Name the folder that audit.dir of the configuration names.',
-    });
+  if (signed.length === 0 && (await listSegments(dir)).length === 0) throw noChain(dir);
   const walk = await walkChain(dir, statements);
   const signedUpTo = signed.reduce((most, { seq }) => Math.max(most, seq), 0);
   let found = walk.break;
@@ -112,6 +109,12 @@ async function verifyOnce(dir: string, options: VerifyOptions): Promise<VerifyRe
     ...(signedUpTo > 0 && { signedUpTo }),
     ...(found && { break: found }),
   };
+}
+
+export function noChain(dir: string): PosternError {
+  return new PosternError('not_found', `${dir} holds no audit chain.`, {
+    remedy: 'Name the folder that audit.dir of the configuration names.',
+  });
 }
 
 interface Statements {

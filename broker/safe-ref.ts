@@ -15,8 +15,14 @@ export function safeRef(ref: string): string {
   if (ID.test(ref)) return ref;
   if (looksSecret(ref)) return `[redacted] (${ref.length} characters)`;
   if (ref.length <= 40 && !RUN.test(ref) && /^[A-Za-z0-9._-]*$/.test(ref)) return JSON.stringify(ref);
-  const shown = ref.slice(0, SHOWN).replaceAll(/[^A-Za-z0-9._-]/g, '?');
+  const shown = ref.slice(0, SHOWN).replaceAll(/[^ -~]|["\\]/g, '?');
   return `"${shown}…" (${ref.length} characters)`;
+}
+
+/** The file that an option names, where what stands there is plainly a path and not what the file should hold. */
+export function safePath(path: string): string {
+  const plain = /^\.{0,2}\//.test(path) || /\.[a-z0-9]{1,8}$/i.test(path);
+  return plain && path.length <= 4096 && !looksSecret(path) ? `the file ${path}` : 'the file that it names';
 }
 
 /** Whether a text has the look of a known credential. */

@@ -12,12 +12,15 @@ export interface ConfigProblem {
 
 /** `invalid_config`; the message has a line for each problem. */
 export class ConfigError extends PosternError {
+  /** The file, as messages name it. */
+  readonly where: string;
   readonly problems: readonly ConfigProblem[];
 
   constructor(where: string, problems: readonly ConfigProblem[]) {
     const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
     const lines = problems.map(({ key, message }) => `\n  ${key === '' ? '' : `${key}: `}${message}`);
     super('invalid_config', `${where}: ${count}${lines.join('')}`, { key: problems[0]?.key ?? '' });
+    this.where = where;
     this.problems = problems;
   }
 }

@@ -15,9 +15,20 @@ const WORDS: { readonly [code: string]: string } = {
   TAB_AS_INDENT: 'a tab indents the line; use spaces',
   BAD_INDENT: 'the indentation does not fit, or a bracket is not closed',
   TAG_RESOLVE_FAILED: 'tags (!name) are not read',
+  MISSING_CHAR:
+    'a quote, a bracket or a colon is missing here or before; put quotes around a value with special characters',
+  BLOCK_AS_IMPLICIT_KEY: 'there is a second key in one line; put quotes around a value that holds a colon',
   UNEXPECTED_TOKEN:
     'it is not YAML from here on; put quotes around a value with special characters, as in "[::1]:8443"',
 };
+
+/** What is YAML, only not the YAML that is read: all of it can be told at once. */
+const READABLE: readonly string[] = [
+  'DUPLICATE_KEY',
+  'NON_STRING_KEY',
+  'MULTIPLE_DOCS',
+  'TAG_RESOLVE_FAILED',
+];
 
 /**
  * @param where what messages name: the file
@@ -43,8 +54,12 @@ export function readYaml(text: string, where: string): unknown {
     key: '',
     message: `${at(error.pos[0])}: ${WORDS[error.code] ?? `it is not YAML (${error.code})`}`,
   });
-  const problems = [...document.errors, ...document.warnings].map(say);
-  problems.push(...forbidden(document, at));
+  // After the first place that is not YAML the parser guesses, and what it says of the rest is about its guess.
+  const broken = document.errors.find(({ code }) => !READABLE.includes(code));
+  const found = broken ? [broken] : [...document.errors, ...document.warnings];
+  const denied = broken ? [] : forbidden(document, at);
+  const problems = found.filter(({ code }) => denied.length === 0 || code !== 'TAG_RESOLVE_FAILED').map(say);
+  problems.push(...denied);
   if (problems.length > 0) throw new ConfigError(where, problems);
   return document.toJS({ maxAliasCount: 0 });
 }

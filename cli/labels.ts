@@ -1,3 +1,4 @@
+import { safeRef } from '../broker/safe-ref.ts';
 import { PosternError } from '../common/errors.ts';
 
 /** `--label k=v`, repeated; or another flag of that form. @throws PosternError `invalid_input` */
@@ -6,7 +7,7 @@ export function readLabels(given: readonly string[], flag = '--label'): { [name:
   for (const text of given) {
     const [, name, value] = /^([A-Za-z][\w./-]*)=(.*)$/s.exec(text) ?? [];
     if (name === undefined || value === undefined)
-      throw new PosternError('invalid_input', `${flag}: write it as name=value.`, { key: flag });
+      throw new PosternError('invalid_input', `${flag}: ${safeRef(text)} is not name=value.`, { key: flag });
     if (Object.hasOwn(labels, name))
       throw new PosternError('invalid_input', `${flag}: ${name} is given twice.`, { key: flag });
     labels[name] = value;

@@ -5,9 +5,10 @@
 import { ERROR_CODES, PosternError } from '../common/errors.ts';
 import { commands } from './commands.ts';
 import { createContext } from './context.ts';
+import { inFlags } from './flag-names.ts';
 import { helpText } from './help.ts';
 import { jsonText, printable } from './output.ts';
-import { type Parsed, parse } from './parse.ts';
+import { flagsOf, type Parsed, parse } from './parse.ts';
 import { VERSION } from './version.ts';
 
 async function main(argv: readonly string[]): Promise<number> {
@@ -21,7 +22,7 @@ async function main(argv: readonly string[]): Promise<number> {
   } catch (error) {
     const known = error instanceof PosternError ? error : unforeseen(error);
     const json = parsed?.kind === 'command' ? parsed.values.has('json') : argv.includes('--json');
-    process.stderr.write(json ? await problemText(known) : sentence(known));
+    process.stderr.write(json ? await problemText(known) : sentence(known, parsed));
     return ERROR_CODES[known.code].exit;
   }
 }
@@ -31,8 +32,9 @@ function print(text: string): number {
   return 0;
 }
 
-function sentence(error: PosternError): string {
-  const lines = error.message.split('\n').map(printable).join('\n');
+function sentence(error: PosternError, parsed: Parsed | undefined): string {
+  const flags = parsed?.kind === 'command' ? flagsOf(parsed.command) : [];
+  const lines = inFlags(error.message, flags).split('\n').map(printable).join('\n');
   // Some rooms say the remedy in the message itself.
   const remedy =
     error.remedy !== undefined && !error.message.includes(error.remedy) ? error.remedy : undefined;

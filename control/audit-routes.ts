@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { AuditRecord } from '../audit/event.ts';
 import { type AuditQuery, queryAudit } from '../audit/query.ts';
 import { verifyAudit } from '../audit/verify.ts';
+import { safeRef } from '../broker/safe-ref.ts';
 import { parseDuration } from '../common/duration.ts';
 import { PosternError } from '../common/errors.ts';
 import { type Route, route } from './route.ts';
@@ -99,7 +100,7 @@ export function readTime(text: string, key: string, now: number): number {
     if (Number.isFinite(at)) return at;
   }
   if (/^[\dsmhd]+$/.test(text)) return now - parseDuration(text, key);
-  throw new PosternError('invalid_input', `${key}: it is no time.`, {
+  throw new PosternError('invalid_input', `${key}: ${safeRef(text)} is no time.`, {
     key,
     remedy: 'Write it in RFC 3339 (2026-01-31T12:00:00Z), or as a duration back from now (15m).',
   });

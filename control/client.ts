@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { request as httpRequest, type RequestOptions } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { z } from 'zod';
+import { safePath } from '../broker/safe-ref.ts';
 import { Credential } from '../common/credential.ts';
 import { ERROR_CODES, type ErrorCode, PosternError } from '../common/errors.ts';
 import type { Explanation } from '../sessions/guards.ts';
@@ -100,7 +101,9 @@ export async function serverTarget(given: {
     });
   const token = (await readOf(given.tokenFile, 'POSTERN_TOKEN_FILE')).trim();
   if (!token)
-    throw new PosternError('invalid_input', 'The token file is empty.', { key: 'POSTERN_TOKEN_FILE' });
+    throw new PosternError('invalid_input', `POSTERN_TOKEN_FILE: ${safePath(given.tokenFile)} is empty.`, {
+      key: 'POSTERN_TOKEN_FILE',
+    });
   const target = { server: given.server, token: new Credential(token) };
   return given.caFile ? { ...target, ca: await readOf(given.caFile, 'POSTERN_CA_FILE') } : target;
 }
@@ -108,8 +111,16 @@ export async function serverTarget(given: {
 async function readOf(path: string, key: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
-  } catch (cause) {
-    throw new PosternError('invalid_input', `${key}: the file that it names can't be read.`, { key, cause });
+  } catch (error) {
+    const cause = error as NodeJS.ErrnoException;
+    throw new PosternError(
+      'invalid_input',
+      `${key}: ${safePath(path)} can't be read (${cause.code ?? 'failed'}).`,
+      {
+        key,
+        cause,
+      },
+    );
   }
 }
 

@@ -123,6 +123,7 @@ export function sessionRoutes(deps: SessionDeps): Route[] {
       optionalBody: true,
       answer: z.object({ sessionId: z.string(), expiresAt: shape.time, hardExpiresAt: shape.time }),
       async run({ params, body }, { actor }) {
+        if (!(await deps.sessions.get(params.id))) unknownSession();
         const renewed = await deps.records.as(actor, () => deps.sessions.renew(params.id, body.ttl));
         const { id, expiresAt, hardExpiresAt } = renewed;
         return { sessionId: id, expiresAt, hardExpiresAt };

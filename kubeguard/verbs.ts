@@ -66,7 +66,7 @@ function misspelt(word: string, key: string): PosternError {
     VERBS.find((verb) => verb === lower || distance(verb, lower) <= (verb.length > 4 ? 2 : 1));
   return new PosternError(
     'invalid_input',
-    `${key}: ${shown} is not a verb${near === undefined ? '' : `; did you mean ${near}?`} The verbs are ${VERBS.join(', ')} and *`,
+    `${key}: ${shown} is not a verb${near === undefined ? '.' : `; did you mean ${near}?`} The verbs are ${VERBS.join(', ')} and *`,
     { key, remedy: near === undefined ? `write one of ${VERBS.join(', ')} or *` : `write ${near}` },
   );
 }

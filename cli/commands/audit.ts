@@ -1,16 +1,18 @@
 // `audit list|tail|verify|export`: from the folder of the configuration, with or without a server running there; from a
 // server's API where one is named. The trail is read where it lies, so that an auditor needs no running Postern.
 
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AuditRecord } from '../../audit/event.ts';
+import { ACTIONS, type AuditRecord } from '../../audit/event.ts';
 import { type AuditQuery, exportAudit } from '../../audit/query.ts';
 import { tailAudit } from '../../audit/tail.ts';
-import { type VerifyResult, verifyAudit } from '../../audit/verify.ts';
+import { noChain, type VerifyResult, verifyAudit } from '../../audit/verify.ts';
+import { safePath, safeRef } from '../../broker/safe-ref.ts';
 import { PosternError } from '../../common/errors.ts';
 import { page, readTime } from '../../control/audit-routes.ts';
 import { query as queryText } from '../../control/client.ts';
 import type { Context } from '../command.ts';
+import { suggest } from '../config-problems.ts';
 import { jsonText, printable, table } from '../output.ts';
 
 const PAGE = 1000;
@@ -20,7 +22,7 @@ export async function list(context: Context): Promise<number> {
   const limit = readLimit(context.flag('limit'));
   const records = context.remote
     ? await fetchPage(context, { limit: String(limit) })
-    : await page(await auditDir(context), readFilters(context), limit);
+    : await page(await existing(context), readFilters(context), limit);
   if (context.json) context.out(jsonText({ records }));
   else if (records.length === 0) context.out('No record matches.\n');
   else context.out(table(HEAD, records.map(row)));
@@ -33,7 +35,7 @@ export async function tail(context: Context): Promise<number> {
   process.once('SIGINT', () => stop.abort()).once('SIGTERM', () => stop.abort());
   const records = context.remote
     ? follow(context, stop.signal)
-    : tailAudit(await auditDir(context), { ...filters, signal: stop.signal });
+    : tailAudit(await existing(context), { ...filters, signal: stop.signal });
   for await (const record of records)
     context.out(
       context.json ? `${JSON.stringify(record)}\n` : `${row(record).map(printable).join('  ').trimEnd()}\n`,
@@ -49,8 +51,9 @@ export async function verify(context: Context): Promise<number> {
   else if (result.ok) context.out(describe(result));
   else {
     const { break: at } = result;
+    const place = at && `(${at.file}, line ${at.line})`; // most messages end with it
     const where = at
-      ? `record ${at.seq} (${at.file}, line ${at.line}): ${at.kind}, ${at.message}`
+      ? `record ${at.seq} ${place}: ${at.kind}, ${at.message.replace(` ${place}`, '')}`
       : 'the chain';
     context.out(`BROKEN at ${printable(where)}\n${result.records} records before it are linked.\n`);
   }
@@ -69,13 +72,20 @@ export async function exportRecords(context: Context): Promise<number> {
       after = last.seq;
     }
   }
-  for await (const line of exportAudit(await auditDir(context), readFilters(context)))
+  for await (const line of exportAudit(await existing(context), readFilters(context)))
     await write(context, line);
   return 0;
 }
 
 async function auditDir(context: Context): Promise<string> {
   return (await context.config()).audit.dir;
+}
+
+/** The folder to read records from; one that is not there is no trail without records. */
+async function existing(context: Context): Promise<string> {
+  const dir = await auditDir(context);
+  if (!(await stat(dir).catch(() => undefined))?.isDirectory()) throw noChain(dir);
+  return dir;
 }
 
 function readFilters(context: Context): AuditQuery {
@@ -85,6 +95,7 @@ function readFilters(context: Context): AuditQuery {
     throw new PosternError('invalid_input', `--decision must be one of ${DECISIONS.join(', ')}.`, {
       key: '--decision',
     });
+  if (action !== undefined && !(ACTIONS as readonly string[]).includes(action)) throw noAction(action);
   const [since, until] = (['since', 'until'] as const).map((name) => {
     const text = context.flag(name);
     return text === undefined ? undefined : readTime(text, `--${name}`, now);
@@ -99,16 +110,28 @@ function readFilters(context: Context): AuditQuery {
   };
 }
 
+function noAction(action: string): PosternError {
+  const near = suggest(action, ACTIONS) || '.';
+  return new PosternError('invalid_input', `--action: there is no action ${safeRef(action)}${near}`, {
+    key: '--action',
+    remedy: `The actions are ${ACTIONS.join(', ')}.`,
+  });
+}
+
 /** A checkpoint and a key that were kept elsewhere: only they tell a chain that was rewritten as a whole. */
 async function kept(context: Context): Promise<{ publicKey?: string; checkpoints?: string[] }> {
   const read = async (name: string): Promise<string | undefined> => {
     const path = context.flag(name);
     if (path === undefined) return undefined;
-    return readFile(path, 'utf8').catch((cause) => {
-      throw new PosternError('invalid_input', `--${name}: the file can't be read.`, {
-        key: `--${name}`,
-        cause,
-      });
+    return readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+      throw new PosternError(
+        'invalid_input',
+        `--${name}: ${safePath(path)} can't be read (${cause.code ?? 'failed'}).`,
+        {
+          key: `--${name}`,
+          cause,
+        },
+      );
     });
   };
   const publicKey = await read('public-key');

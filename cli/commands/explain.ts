@@ -1,6 +1,7 @@
 // `explain git|kube`: what a guard would decide for a session, without doing it. Exit 0 whatever the decision would be:
 // nothing was refused, a question was answered.
 
+import { PosternError } from '../../common/errors.ts';
 import type { ControlClient } from '../../control/client.ts';
 import type { Explanation } from '../../sessions/guards.ts';
 import type { Context } from '../command.ts';
@@ -8,14 +9,25 @@ import { facts, jsonText } from '../output.ts';
 
 export async function explainGit(context: Context): Promise<number> {
   const refs = context.all('ref').map(readRef);
-  return explain(context, 'git', { path: context.args[0] ?? '', ...(refs.length > 0 && { refs }) });
+  const path = context.args[0] ?? '';
+  if (!path.replace(/^\/+|\/+$/g, '').includes('/'))
+    throw form(
+      'PATH',
+      'acme/tool, or what git would send (/acme/tool.git/info/refs?service=git-upload-pack)',
+    );
+  return explain(context, 'git', { path, ...(refs.length > 0 && { refs }) });
 }
 
 export async function explainKube(context: Context): Promise<number> {
-  return explain(context, 'kube', {
-    method: (context.args[0] ?? '').toUpperCase(),
-    path: context.args[1] ?? '',
-  });
+  const [method = '', path = ''] = context.args;
+  if (!path.startsWith('/'))
+    throw form('PATH', 'what kubectl would send, such as /api/v1/namespaces/team-a/pods');
+  return explain(context, 'kube', { method: method.toUpperCase(), path });
+}
+
+/** A question that no client could ask would be answered by the guard's first rule, which explains nothing. */
+function form(name: string, expected: string): PosternError {
+  return new PosternError('invalid_input', `${name} must be ${expected}.`, { key: name });
 }
 
 /** `refs/heads/x`, or with `create:`, `update:` or `delete:` in front; an update where nothing is said. */

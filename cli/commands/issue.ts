@@ -20,6 +20,14 @@ export async function issueGit(context: Context): Promise<number> {
   const username = flag('username');
   const permissions = all('permission');
   const pushRefs = all('push-ref');
+  const ineffective = [
+    ...(pushRefs.length > 0 ? ['--push-ref'] : []),
+    ...(context.has('allow-delete') ? ['--allow-delete'] : []),
+  ];
+  if (ineffective.length > 0 && !permissions.some((one) => one === '*' || one === 'contents:write'))
+    context.err(
+      `note: ${ineffective.join(' and ')} ${ineffective.length > 1 ? 'have' : 'has'} no effect without --permission contents:write\n`,
+    );
   const credential = {
     upstream: flag('upstream') ?? '',
     repos: [...all('repo')],

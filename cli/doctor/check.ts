@@ -13,9 +13,9 @@ export const warn = (name: string, message: string, remedy: string): Check => ({
   message,
   remedy,
 });
-export const fail = (name: string, message: string, remedy: string): Check => ({
+export const fail = (name: string, message: string, remedy?: string): Check => ({
   name,
   state: 'fail',
   message,
-  remedy,
+  ...(remedy !== undefined && { remedy }),
 });

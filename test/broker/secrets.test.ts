@@ -70,7 +70,7 @@ describe('a reference that is shown back', () => {
     ['eyJhbGciOiJSUzI1NiIsImtpZCI6IiJ9.e30.c2ln', '[redacted] (41 characters)'],
     ['dXNlcjpwYXNzd29yZDEyMw==', '"dXNlcj…" (24 characters)'],
     ['0123456789abcdef0123456789abcdef', '"012345…" (32 characters)'],
-    ['x\u0000\n\u001b[31m', '"x????3…" (8 characters)'],
+    ['x\u0000\n\u001b[31m', '"x???[3…" (8 characters)'],
     ['', '""'],
   ])('%j is %s', (ref, shown) => {
     expect(safeRef(ref)).toBe(shown);

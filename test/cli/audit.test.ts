@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { waitFor } from '../support/wait.ts';
-import { openSite, type Site, start } from './support.ts';
+import { configure, launcher, openSite, run, type Site, start } from './support.ts';
 
 let site: Site;
 let sessionId: string;
@@ -46,10 +46,28 @@ test.each([
   ['--until', '2026-13-45'],
   ['--decision', 'maybe'],
   ['--limit', '0'],
-])('%s %s is wrong usage', async (flag, value) => {
-  const ran = await site.postern('audit', 'list', flag, value);
+  ['--action', 'git.fech'],
+  ['--public-key', 'nope.pem', 'verify'],
+])('%s %s is wrong usage', async (flag, value, command = 'list') => {
+  const ran = await site.postern('audit', command, flag, value);
   expect(ran).toMatchObject({ code: 2, out: '' });
   expect(ran.err).toContain(flag);
+});
+
+test('an action that there is not: the one that was meant', async () => {
+  const { err } = await site.postern('audit', 'list', '--action', 'git.fech');
+  expect(err).toMatch(/^postern: --action: there is no action "git\.fech"; did you mean git\.fetch\?\n/);
+});
+
+test('a trail that is not there is no trail without records', async () => {
+  const config = configure(join(site.folder, 'none'), {});
+  const [first, ...others] = await Promise.all(
+    ['verify', 'list', 'tail', 'export'].map((command) =>
+      run(process.execPath, [launcher, 'audit', command, '--config', config]),
+    ),
+  );
+  expect(first).toMatchObject({ code: 1, out: '', err: expect.stringContaining('holds no audit chain') });
+  for (const other of others) expect(other).toEqual(first);
 });
 
 test('audit tail shows what is written, and ends when it is told to', async () => {

@@ -1,7 +1,7 @@
-import { chmodSync, readFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { configure, launcher, openSite, run, type Site } from './support.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { configure, launcher, openSite, run, type Site, serve } from './support.ts';
 
 let site: Site;
 interface Check {
@@ -61,6 +61,53 @@ test('no server, files that are not there: a warning and a failure', async () =>
   expect(code).toBe(1);
   expect(state(found, 'server')).toBe('warn');
   expect(state(found, 'git.upstreams[0].caFile')).toBe('fail');
+});
+
+describe('a store that serve would refuse', () => {
+  const said = async (config: string) => {
+    const { code, found } = await checks(config);
+    const serving = await run(process.execPath, [launcher, 'serve', '--config', config]);
+    return { code, serving, failed: found.filter((check) => check.state === 'fail') };
+  };
+  const settings = { git: { enabled: false }, kube: { enabled: false }, control: {} };
+
+  test('passes with its key, and fails in the words of serve with another one or with none', async () => {
+    const folder = join(site.folder, 'sealed');
+    const config = configure(folder, settings);
+    const server = await serve(config);
+    await server.kill();
+    const key = join(folder, 'var/secret.key');
+    const right = await checks(config);
+    expect(right.code).toBe(0);
+    expect(state(right.found, 'store')).toBe('ok');
+
+    chmodSync(key, 0o644);
+    expect((await checks(config)).found).toContainEqual(
+      expect.objectContaining({ name: 'secretKey', state: 'warn', remedy: `chmod 600 ${key}` }),
+    );
+
+    writeFileSync(key, 'quite another passphrase\n');
+    const wrong = await said(config);
+    expect(wrong.code).toBe(1);
+    expect(wrong.failed).toHaveLength(1);
+    expect(wrong.serving.err).toContain(wrong.failed[0]?.message);
+
+    rmSync(key);
+    const gone = await said(config);
+    expect(gone.code).toBe(1);
+    expect(gone.failed).toHaveLength(1);
+    expect(gone.serving.err).toContain(gone.failed[0]?.message);
+    expect(existsSync(key)).toBe(false);
+  });
+
+  test('and a first start whose passphrase is not there, without making anything', async () => {
+    const folder = join(site.folder, 'first');
+    const config = configure(folder, { ...settings, secretKey: { env: 'NOT_THERE_AT_ALL' } });
+    const { code, failed, serving } = await said(config);
+    expect(code).toBe(1);
+    expect(failed).toHaveLength(1);
+    expect(serving.err).toContain(failed[0]?.message);
+  });
 });
 
 test('status says what runs, and fails where nothing does', async () => {

@@ -204,7 +204,26 @@ describe('session issue git', () => {
   });
 });
 
+test('flags that only a push needs: issued, with a note where nothing may be pushed', async () => {
+  const note = 'note: --push-ref and --allow-delete have no effect without --permission contents:write\n';
+  const more = ['--repo', '*', '--lease', 'N', '--json', '--push-ref', 'refs/heads/a/*', '--allow-delete'];
+  const read = await site.issue(...more);
+  expect(read).toMatchObject({ code: 0, err: note });
+  expect(JSON.parse(read.out).sessionId).toBeTruthy();
+  expect(await site.issue(...more, '--permission', 'contents:write')).toMatchObject({ code: 0, err: '' });
+  const wrong = await site.issue('--repo', '*', '--lease', 'N', '--permission', 'contents:wrote');
+  expect(wrong.err).toMatch(/^postern: --permission: /);
+});
+
 describe('session list, show, renew, revoke', () => {
+  test('renewing what is not there is told as revoking it is', async () => {
+    const [renewed, revoked] = await Promise.all(
+      ['renew', 'revoke'].map((verb) => site.postern('session', verb, 'sess_01m8pxeqrf4xkx25pnz22bny28')),
+    );
+    expect(renewed).toMatchObject({ code: 1, err: expect.stringContaining('postern session list') });
+    expect(renewed).toEqual(revoked);
+  });
+
   test('tell a session’s life', async () => {
     const { sessionId } = json(
       await site.issue(
@@ -264,6 +283,15 @@ describe('session list, show, renew, revoke', () => {
 });
 
 describe('explain git', () => {
+  test.each([
+    [['git', 'acme'], 'acme/tool'],
+    [['kube', 'GET', 'pods'], '/api/v1/'],
+  ])('%j: which form is expected', async (words, expected) => {
+    const ran = await site.postern('explain', ...words, '--session', 'any');
+    expect(ran).toMatchObject({ code: 2, out: '' });
+    expect(ran.err).toContain(expected);
+  });
+
   test('says what the guard would decide, by which rule, and asks the upstream nothing', async () => {
     const { sessionId } = json(
       await site.issue(

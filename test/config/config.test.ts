@@ -368,6 +368,14 @@ describe('YAML that means more than it shows is refused with its line', () => {
     ['git: { listen: [::1]:8443 }', /put quotes around|not YAML/],
   ])('%j', (yaml, message) => expect(refused(yaml)[0]).toMatch(message));
 
+  it.each([
+    'git:\n  listen: "127.0.0.1:0\nfoo: [1\n bar: }\n',
+    'git: [a\nkube: 1\n',
+    'a: b: c\nd: !x y\n',
+    'git: }\nkube: }\n',
+    'dataDir: !env HOME',
+  ])('%j is one problem', (yaml) => expect(refused(yaml)).toHaveLength(1));
+
   it('an alias bomb costs nothing', () => {
     const bomb = Array.from({ length: 30 }, (_, i) => `a${i + 1}: &a${i + 1} [${`*a${i},`.repeat(9)}]`).join(
       '\n',
