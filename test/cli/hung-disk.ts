@@ -1,5 +1,5 @@
 // A disk whose writes block in a system call: nobody ever opens the other end of this pipe.
-import { openSync } from 'node:fs';
+import { openSync, writeFileSync } from 'node:fs';
 import type { Disk } from '../../audit/disk.ts';
 
 const pipe = new URL(import.meta.url).searchParams.get('pipe') ?? '';
@@ -7,6 +7,7 @@ const pipe = new URL(import.meta.url).searchParams.get('pipe') ?? '';
 export const wrapDisk = (disk: Disk): Disk => ({
   ...disk,
   write: () => {
+    writeFileSync(`${pipe}.reached`, '');
     openSync(pipe, 'r');
   },
 });

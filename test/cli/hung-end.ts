@@ -1,4 +1,6 @@
 // Opens a trail on a disk that hangs, closes it and ends as `serve` does. Arguments: the folder, the pipe.
+import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { openAuditLog } from '../../audit/open.ts';
 import { end } from '../../cli/commands/serve.ts';
 import { createRedactor } from '../../common/redact.ts';
@@ -16,6 +18,8 @@ const audit = await openAuditLog({
   patience: 100,
   diskModule: diskModule.href,
 });
+// A slow machine's thread may not have come to its first write yet, and then it does not hang.
+while (!existsSync(`${pipe}.reached`)) await sleep(10);
 await audit.close();
 process.on('SIGTERM', () => {});
 process.stdout.write(`hangs: ${audit.hangs()}\n`);
