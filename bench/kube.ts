@@ -34,7 +34,7 @@ import {
 
 const quick = process.argv.includes('--quick');
 const ROUNDS = quick ? 1 : 3;
-const SECONDS = quick ? 2 : 6;
+const SECONDS = quick ? 2 : 4;
 const LIST_MB = quick ? 10 : 50;
 const WATCHES = quick ? 200 : 1000;
 const BUSY = 10;
