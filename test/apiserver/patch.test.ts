@@ -119,7 +119,8 @@ describe('field sets', () => {
       metadata: fc.record({ labels: label }, { requiredKeys: [] }),
       spec: fc.record(
         {
-          containers: fc.uniqueArray(container, { selector: (one) => one.name, maxLength: 3 }),
+          // An empty list of keyed items has no fields, and so is nothing that could be found again.
+          containers: fc.uniqueArray(container, { selector: (one) => one.name, minLength: 1, maxLength: 3 }),
           nodeName: fc.constantFrom('n1', 'n2'),
         },
         { requiredKeys: [] },
