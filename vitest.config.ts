@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    setupFiles: ['./test/setup/seed.ts'],
     pool: 'forks',
     maxWorkers: 3,
     testTimeout: 60_000,
